@@ -1,0 +1,1 @@
+"""Pure bricks: no network, no clock, no global randomness."""

@@ -1,0 +1,41 @@
+"""Codecs that send every element: as it is, or in half precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from gossamer.parts.chance import Chance
+from gossamer.parts.codec.wire import Block, Codec, Conversation, Mean, Memory, Shapes, Size, elements, exactly
+from gossamer.parts.payload import Payload
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True, repr=False)
+class Dense(Codec):
+    """The elements as they are."""
+
+    lossy: ClassVar[bool] = False
+    payloads: ClassVar[frozenset[Payload]] = frozenset(Payload)
+
+    def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
+        heard = yield Mean(block.flat)
+        return heard.one(), block.flat
+
+    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
+        return (exactly(elements(shapes) * itemsize),)
+
+
+@dataclass(frozen=True, repr=False)
+class Half(Codec):
+    """Every element as a 16-bit float, rounded to nearest."""
+
+    def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
+        short = block.flat.half()
+        heard = yield Mean(short)
+        return heard.one().to(block.flat.dtype), short.to(block.flat.dtype)
+
+    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
+        return (exactly(elements(shapes) * 2),)

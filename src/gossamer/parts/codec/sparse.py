@@ -1,0 +1,154 @@
+"""Codecs that send the largest elements of each tensor: plain top-k, and deep gradient compression."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+from typing import TYPE_CHECKING, ClassVar
+
+from gossamer.parts.chance import Chance
+from gossamer.parts.codec.wire import Block, Codec, Conversation, Each, Heard, Memory, Shapes, Size, exactly
+from gossamer.parts.payload import Payload
+from gossamer.parts.refusal import flag, real, whole
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+STAGES = 4  # steps in which DGC's warm-up takes the density down (papers: 25 %, 6.3 %, 1.6 %, 0.4 %)
+
+
+@dataclass(frozen=True, repr=False)
+class TopK(Codec):
+    """The `keep` share of each tensor's elements that are largest in magnitude, as indices and values."""
+
+    keep: float = 0.01
+
+    def __post_init__(self) -> None:
+        real("TopK", "keep", self.keep, 0.0, 1.0, open_low=True)
+
+    def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
+        places = largest(block, block.flat, self.keep)
+        heard = yield Each(pack(places, block.flat[places]))
+        return scatter_mean(heard, block), spread(places, block.flat[places], block)
+
+    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
+        return (exactly(sparse_bytes(shapes, itemsize, self.keep)),)
+
+
+@dataclass(frozen=True, repr=False)
+class DGC(Codec):
+    """Deep gradient compression: momentum is kept where it is local, and only the largest velocities are sent (P1 alg. 7).
+
+    U = m U + G; V = V + U; the `density` share of each tensor with the largest |V| is sent and cleared from V, and with
+    `masking` from U too. Nesterov: U = m (U + G); V = V + U + G. Over the first `warmup` steps the density comes down
+    to its value in four stages. DGC owns the momentum: the optimizer must have none.
+    """
+
+    payloads: ClassVar[frozenset[Payload]] = frozenset({Payload.GRADIENTS})
+    remembers: ClassVar[bool] = True
+
+    density: float = 0.001
+    momentum: float = 0.9
+    nesterov: bool = False
+    masking: bool = True
+    warmup: int = 0
+
+    def __post_init__(self) -> None:
+        real("DGC", "density", self.density, 0.0, 1.0, open_low=True)
+        real("DGC", "momentum", self.momentum, 0.0, 1.0, open_high=True)
+        flag("DGC", "nesterov", self.nesterov)
+        flag("DGC", "masking", self.masking)
+        whole("DGC", "warmup", self.warmup, 0, 10**9)
+
+    def keeps(self, step: int) -> float:
+        """The density at `step`: density ** ((stage + 1) / (STAGES + 1)) while warming up."""
+        if step >= self.warmup:
+            return self.density
+        return float(self.density ** ((step * STAGES // self.warmup + 1) / (STAGES + 1)))
+
+    def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
+        velocity = self._accumulate(block.flat, memory)
+        places = largest(block, velocity, self.keeps(chance.step))
+        values = velocity[places]
+        heard = yield Each(pack(places, values))
+        velocity[places] = 0
+        if self.masking:
+            memory["momentum"][places] = 0
+        return scatter_mean(heard, block), spread(places, values, block)
+
+    def _accumulate(self, gradient: Tensor, memory: Memory) -> Tensor:
+        if "momentum" not in memory:
+            memory["momentum"], memory["velocity"] = gradient.new_zeros(gradient.shape), gradient.new_zeros(gradient.shape)
+        momentum, velocity = memory["momentum"], memory["velocity"]
+        if self.nesterov:
+            momentum.add_(gradient).mul_(self.momentum)
+            return velocity.add_(momentum).add_(gradient)
+        momentum.mul_(self.momentum).add_(gradient)
+        return velocity.add_(momentum)
+
+    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
+        low, high = (sparse_bytes(shapes, itemsize, keep) for keep in (self.density, self.keeps(0)))
+        return (Size(low, low, high),)
+
+
+def kept(shape: tuple[int, ...], keep: float) -> int:
+    """How many elements of a tensor are sent: never none, so that no tensor starves."""
+    return min(prod(shape), max(1, ceil(keep * prod(shape))))
+
+
+def sparse_bytes(shapes: Shapes, itemsize: int, keep: float) -> int:
+    """Bytes of the indices (4 each) and values."""
+    return sum(kept(shape, keep) * (4 + itemsize) for shape in shapes)
+
+
+def largest(block: Block, flat: Tensor, keep: float) -> Tensor:
+    """Where the largest elements lie, tensor by tensor, as indices into the flat vector in rising order."""
+    import torch
+
+    start, found = 0, []
+    for shape in block.shapes:
+        count = prod(shape)
+        part = flat[start : start + count]
+        top = part.abs().topk(kept(shape, keep), sorted=False).indices
+        found.append(top.sort().values + start)
+        start += count
+    return torch.cat(found) if found else flat.new_zeros(0, dtype=torch.int64)
+
+
+def pack(places: Tensor, values: Tensor) -> Tensor:
+    """Indices as 32-bit words, then values, in one run of bytes."""
+    import torch
+
+    return torch.cat([places.to(torch.int32).view(torch.uint8), values.contiguous().view(torch.uint8)])
+
+
+def unpack(body: Tensor, block: Block) -> Tensor:
+    """The flat vector a packed body stands for."""
+    import torch
+
+    count = body.numel() // (4 + block.flat.element_size())
+    places = body[: 4 * count].clone().view(torch.int32).long()
+    values = body[4 * count :].clone().view(block.flat.dtype)
+    return spread(places, values, block)
+
+
+def spread(places: Tensor, values: Tensor, block: Block) -> Tensor:
+    """Zeros with `values` at `places`."""
+    full = block.flat.new_zeros(block.flat.shape)
+    full[places] = values
+    return full
+
+
+def scatter_mean(heard: Heard, block: Block) -> Tensor:
+    """The weighted sum of what every sender's body stands for."""
+    return weighted((weight, unpack(body, block)) for weight, body in heard.apart)
+
+
+def weighted(parts: Iterable[tuple[float, Tensor]] | Sequence[tuple[float, Tensor]]) -> Tensor:
+    """The weighted sum of tensors, in the order given."""
+    total: Tensor | None = None
+    for weight, part in parts:
+        total = part * weight if total is None else total.add_(part, alpha=weight)
+    assert total is not None, "nobody was heard"
+    return total

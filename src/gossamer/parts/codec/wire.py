@@ -1,0 +1,139 @@
+"""The words of a codec's conversation: wires, what is heard, blocks and byte counts. Knows no network and no codec."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, ClassVar
+
+from gossamer.parts.chance import Chance
+from gossamer.parts.payload import Payload
+from gossamer.parts.value import Value
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Memory = dict[str, "Tensor"]
+Shapes = Sequence[tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A wire that is heard as the weighted mean of all; linear, so it may be summed in flight."""
+
+    body: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Max:
+    """A wire that is heard as the elementwise maximum of all: shared scalers, votes."""
+
+    body: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A wire that is heard sender by sender, each with its weight."""
+
+    body: Tensor
+
+
+Wire = Mean | Max | Each
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What came back of a wire: `whole` for Mean and Max, `apart` as (weight, body) in sender order for Each."""
+
+    whole: Tensor | None = None
+    apart: tuple[tuple[float, Tensor], ...] = ()
+
+    def one(self) -> Tensor:
+        """The combined body of a Mean or Max wire."""
+        assert self.whole is not None, "an Each wire is heard apart"
+        return self.whole
+
+
+def alone(wire: Wire) -> Heard:
+    """What a member hears when nobody else speaks."""
+    return Heard(apart=((1.0, wire.body),)) if isinstance(wire, Each) else Heard(whole=wire.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A bucket's tensors: one flat vector and the shapes that lie in it, of one dtype and device."""
+
+    flat: Tensor
+    shapes: tuple[tuple[int, ...], ...]
+
+    def tensors(self, flat: Tensor | None = None) -> Iterator[Tensor]:
+        """Views of `flat` (by default the block's own) in their shapes."""
+        start, source = 0, self.flat if flat is None else flat
+        for shape in self.shapes:
+            count = prod(shape)
+            yield source[start : start + count].view(shape)
+            start += count
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Bytes of one wire: low and high bound what is produced, likely is the guess; all equal for fixed-size wires."""
+
+    low: int
+    likely: int
+    high: int
+
+
+def exactly(count: int) -> Size:
+    """The size of a wire that never varies."""
+    return Size(count, count, count)
+
+
+def elements(shapes: Shapes) -> int:
+    """Elements of all shapes together."""
+    return sum(prod(shape) for shape in shapes)
+
+
+Conversation = Generator[Wire, Heard, "tuple[Tensor, Tensor]"]
+
+
+class Codec(ABC, Value):
+    """What a block becomes on the wire, as a conversation that asks for communication and never performs it."""
+
+    lossy: ClassVar[bool] = True
+    payloads: ClassVar[frozenset[Payload]] = frozenset({Payload.GRADIENTS, Payload.DELTAS})
+    remembers: ClassVar[bool] = False  # it already keeps what it did not send
+
+    @abstractmethod
+    def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
+        """Yield wires, be sent what was heard, return (the mix, what the others heard of me), both flat.
+
+        The block's vector may be a view of live storage: read it, never write to it.
+        """
+
+    @abstractmethod
+    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
+        """Bytes of each turn's wire, without running."""
+
+    @property
+    def turns(self) -> int:
+        """Wires per exchange; a hub or a neighbour graph can answer one."""
+        return len(self.wire_bytes((), 4))
+
+
+def decoded(codec: Codec, wire: Wire, block: Block) -> Tensor:
+    """The flat vector that one sender's only wire stands for; `block` tells its shapes, dtype and device.
+
+    A listener with nothing to say converses and hears that sender alone.
+    """
+    silent = Block(block.flat.new_zeros(block.flat.shape), block.shapes)
+    listening = codec.converse(silent, {}, Chance(0, 0, 0, 0))
+    next(listening)
+    try:
+        listening.send(alone(wire))
+    except StopIteration as end:
+        mixed: Tensor = end.value[0]
+        return mixed
+    raise AssertionError(f"{codec!r} speaks more than once; only one-turn codecs can be decoded alone")

@@ -1,0 +1,75 @@
+"""Codecs around codecs: error feedback, and differences to a reference that both sides keep."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gossamer.parts.chance import Chance
+from gossamer.parts.codec.dense import Half
+from gossamer.parts.codec.sparse import TopK
+from gossamer.parts.codec.wire import Block, Codec, Conversation, Memory, Shapes, Size
+from gossamer.parts.payload import Payload
+from gossamer.parts.refusal import Refused, kind, real
+
+
+@dataclass(frozen=True, repr=False)
+class ErrorFeedback(Codec):
+    """What the others did not hear this time is added next time: residual = fl(input - decoded)."""
+
+    remembers: ClassVar[bool] = True
+
+    codec: Codec = Half()
+
+    def __post_init__(self) -> None:
+        _inner("ErrorFeedback", self.codec)
+
+    def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
+        residual = memory.get("residual")
+        whole = block.flat if residual is None else block.flat + residual
+        mixed, heard_of_me = yield from self.codec.converse(Block(whole, block.shapes), memory, chance)
+        memory["residual"] = whole - heard_of_me
+        return mixed, heard_of_me
+
+    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
+        return self.codec.wire_bytes(shapes, itemsize)
+
+
+@dataclass(frozen=True, repr=False)
+class Difference(Codec):
+    """Send the codec's version q of x - r, r being the reference all who hear me keep of me (CHOCO-SGD).
+
+    r += q; s += mix of all q; the result is x + rate (s - r), so a lossy codec cannot wipe parameters out.
+    """
+
+    payloads: ClassVar[frozenset[Payload]] = frozenset({Payload.PARAMETERS})
+    remembers: ClassVar[bool] = True
+
+    codec: Codec = TopK(keep=0.1)
+    rate: float = 0.5
+
+    def __post_init__(self) -> None:
+        _inner("Difference", self.codec)
+        real("Difference", "rate", self.rate, 0.0, 1.0, open_low=True)
+
+    def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
+        if "reference" not in memory:
+            memory["reference"] = block.flat.new_zeros(block.flat.shape)
+            memory["mixed references"] = block.flat.new_zeros(block.flat.shape)
+        mine, theirs = memory["reference"], memory["mixed references"]
+        inner = Block(block.flat - mine, block.shapes)
+        mixed, heard_of_me = yield from self.codec.converse(inner, memory, chance)
+        mine.add_(heard_of_me)
+        theirs.add_(mixed)
+        return block.flat + self.rate * (theirs - mine), heard_of_me
+
+    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
+        return self.codec.wire_bytes(shapes, itemsize)
+
+
+def _inner(owner: str, codec: Codec) -> None:
+    kind(owner, "codec", codec, Codec)
+    if codec.remembers:
+        raise Refused(f"{owner}: {codec!r} already keeps what it did not send", repr(codec))
+    if not codec.lossy:
+        raise Refused(f"{owner}: {codec!r} loses nothing, so there is nothing to keep", repr(codec))

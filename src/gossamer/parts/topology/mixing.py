@@ -1,0 +1,71 @@
+"""What a topology answers: who is heard in a round, with which weight. Knows no values and no wires."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from gossamer.parts.value import Value, Word
+from gossamer.parts.world import World
+
+
+@dataclass(frozen=True)
+class Everyone:
+    """The plain mean of all members: one value, never n x n weights."""
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The weighted sum of the members named, oneself included where one counts."""
+
+    weights: Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class AtHub:
+    """Whatever the hub makes of what it was told."""
+
+
+Mixing = Everyone | Neighbours | AtHub
+
+
+class Weighing(Word):
+    """RECEIVER: a receiver's weights sum to 1. SENDER: a sender's do, and a mass travels along to undo the bias."""
+
+    RECEIVER = "receiver"
+    SENDER = "sender"
+
+
+class Topology(ABC, Value):
+    """Who mixes with whom: a pure function of (member, round, world) that opens nothing."""
+
+    pattern: ClassVar[str]  # the taxonomy's word for it
+    weighing: ClassVar[Weighing] = Weighing.RECEIVER
+    balanced: ClassVar[bool] = True  # both sides' weights sum to 1, so the mean over members is kept
+    fixed: ClassVar[bool] = True  # who hears whom is the same in every round
+    patient: ClassVar[bool] = True  # both ends must be there; False: a partner may be read without its help
+
+    @abstractmethod
+    def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
+        """What `member` hears in `round`."""
+
+    @abstractmethod
+    def listeners(self, member: int, round: int, world: World, slot: int) -> tuple[int, ...]:
+        """The other members that hear `member` in `round`; empty where everybody or a hub does."""
+
+    @abstractmethod
+    def fits(self, world: World) -> None:
+        """Refuse a world this topology cannot be laid over."""
+
+
+def hears(topology: Topology, member: int, round: int, world: World, slot: int) -> Mapping[int, float]:
+    """The weights with which `member` hears each member: one row of the mixing matrix."""
+    match topology.mixing(member, round, world, slot):
+        case Everyone():
+            return dict.fromkeys(range(world.size), 1.0 / world.size)
+        case Neighbours(weights):
+            return weights
+        case AtHub():
+            return {}

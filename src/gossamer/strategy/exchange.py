@@ -1,0 +1,83 @@
+"""One exchange: a value on every axis, refused when built if the values cannot work together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gossamer.parts.codec import Codec, Dense, Size
+from gossamer.parts.merge import Adopt, Merge
+from gossamer.parts.payload import Order, Payload
+from gossamer.parts.refusal import kind
+from gossamer.parts.route import Auto, Route
+from gossamer.parts.selection import Everything, Selection, Tag
+from gossamer.parts.synchrony import Synchrony
+from gossamer.parts.topology import Complete, Hub, Topology, Weighing
+from gossamer.parts.value import Value
+from gossamer.parts.world import World
+from gossamer.strategy import legality
+
+if TYPE_CHECKING:
+    from gossamer.strategy.strategy import Strategy
+
+
+@dataclass(frozen=True, repr=False)
+class Exchange(Value):
+    """What is exchanged, by whom, when, written how, travelling how, and how it comes back."""
+
+    payload: Payload = Payload.GRADIENTS
+    where: Selection = Everything()
+    topology: Topology = Complete()
+    route: Route = Auto()
+    synchrony: Synchrony = Synchrony()
+    codec: Codec = Dense()
+    merge: Merge = Adopt()
+    order: Order = Order.AFTER
+
+    def __post_init__(self) -> None:
+        kinds = (Payload, Selection, Topology, Route, Synchrony, Codec, Merge, Order)
+        for name, wanted in zip(self.__dataclass_fields__, kinds, strict=True):
+            kind("Exchange", name, getattr(self, name), wanted)
+        legality.check(self)
+
+    def __add__(self, other: Exchange | Strategy) -> Strategy:
+        from gossamer.strategy.strategy import Strategy
+
+        return Strategy((self,)) + other
+
+    @property
+    def hub(self) -> bool:
+        """Whether a hub answers."""
+        return isinstance(self.topology, Hub)
+
+    @property
+    def meets(self) -> bool:
+        """Whether a member trades with one partner as it is right now, nobody else waiting."""
+        return self.synchrony.staleness is None or (not self.hub and self.synchrony.staleness > 0)
+
+    @property
+    def updates_at_hub(self) -> bool:
+        """Whether the hub, and not the member, steps the optimizer."""
+        return self.hub and self.payload is Payload.GRADIENTS
+
+    @property
+    def carries_mass(self) -> bool:
+        """Whether a mass travels with the parameters, to be divided out again (push-sum)."""
+        return self.topology.weighing is Weighing.SENDER and self.payload is Payload.PARAMETERS
+
+    def round(self, step: int) -> int:
+        """The number of the exchange that happens at `step`."""
+        return self.synchrony.round(step, self.order)
+
+    def wire_bytes(self, tags: Sequence[Tag]) -> tuple[Size, ...]:
+        """Bytes of each turn's wire for a model with these tensors, before any route multiplies them."""
+        chosen = [tags[place] for place in self.where.pick(tags)]
+        itemsize = chosen[0].itemsize if chosen else 4
+        sizes = self.codec.wire_bytes([tag.shape for tag in chosen], itemsize)
+        extra = itemsize if self.carries_mass else 0
+        return tuple(Size(s.low + extra, s.likely + extra, s.high + extra) for s in sizes)
+
+    def fits(self, world: World) -> None:
+        """Refuse a world in which this exchange cannot happen."""
+        legality.check_world(self, world)

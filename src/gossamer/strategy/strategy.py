@@ -1,0 +1,87 @@
+"""Exchanges composed: a strategy, and two strategies one after the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gossamer.parts.refusal import Refused, kind, whole
+from gossamer.parts.world import World
+from gossamer.strategy.exchange import Exchange
+
+
+@dataclass(frozen=True, repr=False)
+class Strategy:
+    """What happens at every step: exchanges, in order. Prints as their sum."""
+
+    exchanges: tuple[Exchange, ...]
+
+    def __post_init__(self) -> None:
+        if not self.exchanges:
+            raise Refused("a strategy without an exchange trains members that never meet", "allreduce()")
+        for exchange in self.exchanges:
+            kind("Strategy", "exchange", exchange, Exchange)
+
+    def __add__(self, other: Exchange | Strategy) -> Strategy:
+        if isinstance(other, Exchange):
+            return Strategy((*self.exchanges, other))
+        kind("Strategy", "what is added", other, Strategy)
+        return Strategy((*self.exchanges, *other.exchanges))
+
+    def __repr__(self) -> str:
+        return " + ".join(repr(exchange) for exchange in self.exchanges)
+
+
+@dataclass(frozen=True, repr=False)
+class Staged:
+    """`first` until `step`, then `then`: one switch, one number, one home (post-local SGD)."""
+
+    first: Strategy
+    step: int
+    then: Strategy
+
+    def __post_init__(self) -> None:
+        for name in ("first", "then"):
+            part = getattr(self, name)
+            if isinstance(part, Exchange):
+                object.__setattr__(self, name, Strategy((part,)))
+            kind("Staged", name, getattr(self, name), Strategy)
+        whole("Staged", "step", self.step, 1)
+        for exchange in self.first.exchanges:
+            if exchange.synchrony.delay:
+                raise Refused("Staged: the first strategy would leave wires in flight when it ends", "delay=0")
+        for exchange in self.then.exchanges:
+            if exchange.hub:
+                raise Refused("Staged: a hub would wake up with the parameters of step 0", "a hub in the first strategy only")
+
+    def __repr__(self) -> str:
+        return f"Staged(first={self.first!r}, step={self.step}, then={self.then!r})"
+
+
+AnyStrategy = Strategy | Staged
+
+
+def as_strategy(value: Exchange | AnyStrategy) -> AnyStrategy:
+    """An exchange alone is a strategy of one."""
+    return Strategy((value,)) if isinstance(value, Exchange) else value
+
+
+def slots(strategy: AnyStrategy) -> tuple[Exchange, ...]:
+    """Every exchange with a place of its own for memories; a slot's number is its place here."""
+    if isinstance(strategy, Staged):
+        return (*strategy.first.exchanges, *strategy.then.exchanges)
+    return strategy.exchanges
+
+
+def at(strategy: AnyStrategy, step: int) -> list[tuple[int, Exchange]]:
+    """The exchanges in force at `step`, with their slots."""
+    if not isinstance(strategy, Staged):
+        return list(enumerate(strategy.exchanges))
+    if step < strategy.step:
+        return list(enumerate(strategy.first.exchanges))
+    return list(enumerate(strategy.then.exchanges, start=len(strategy.first.exchanges)))
+
+
+def fits(strategy: AnyStrategy, world: World) -> None:
+    """Refuse a world in which the strategy cannot be played."""
+    for exchange in slots(strategy):
+        exchange.fits(world)
