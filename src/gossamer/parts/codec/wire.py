@@ -105,6 +105,7 @@ class Codec(ABC, Value):
     lossy: ClassVar[bool] = True
     payloads: ClassVar[frozenset[Payload]] = frozenset({Payload.GRADIENTS, Payload.DELTAS})
     remembers: ClassVar[bool] = False  # it already keeps what it did not send
+    owns_momentum: ClassVar[bool] = False  # it applies the momentum, so the optimizer must not
 
     @abstractmethod
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:

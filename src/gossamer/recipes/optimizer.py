@@ -1,0 +1,59 @@
+"""The local update: which of torch's own optimizers steps a member's parameters, as a frozen value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gossamer.parts.refusal import Refused, real
+from gossamer.parts.value import Value
+from gossamer.strategy import AnyStrategy, slots
+
+if TYPE_CHECKING:
+    import torch
+
+NAMES = ("sgd", "nesterov", "adam", "adamw")
+
+
+@dataclass(frozen=True, repr=False)
+class Optimizer(Value):
+    """`sgd` and `nesterov` use `momentum`; `adam` and `adamw` keep torch's own betas."""
+
+    name: str = "sgd"
+    rate: float = 0.1
+    momentum: float = 0.0
+    decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.name not in NAMES:
+            raise Refused(f"optimizer: there is no {self.name!r}", ", ".join(NAMES))
+        real("optimizer", "rate", self.rate, 0.0, 1e4, open_low=True)
+        real("optimizer", "momentum", self.momentum, 0.0, 1.0, open_high=True)
+        real("optimizer", "decay", self.decay, 0.0, 1.0)
+        if self.momentum and self.name.startswith("adam"):
+            raise Refused(f"optimizer: {self.name} has its own momentum", "momentum=0")
+        if self.name == "nesterov" and not self.momentum:
+            raise Refused("optimizer: nesterov without momentum is plain sgd", "momentum=0.9")
+
+    def build(self, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
+        """The torch optimizer over `parameters`."""
+        import torch
+
+        given = list(parameters)
+        if self.name == "adam":
+            return torch.optim.Adam(given, lr=self.rate, weight_decay=self.decay)
+        if self.name == "adamw":
+            return torch.optim.AdamW(given, lr=self.rate, weight_decay=self.decay)
+        return torch.optim.SGD(
+            given, lr=self.rate, momentum=self.momentum, weight_decay=self.decay, nesterov=self.name == "nesterov"
+        )
+
+    def suits(self, strategy: AnyStrategy) -> None:
+        """Refuse a strategy whose codec keeps the momentum itself when this optimizer has one too."""
+        for exchange in slots(strategy):
+            if exchange.codec.owns_momentum and (self.momentum or self.name != "sgd"):
+                raise Refused(
+                    f"{exchange.codec!r} keeps the momentum itself, and optimizer {self.name} would apply its own on top",
+                    f"optimizer sgd with momentum 0, and momentum={self.momentum or 0.9} in the codec",
+                )

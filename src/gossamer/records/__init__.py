@@ -1,0 +1,6 @@
+"""What happened: records, the journal that keeps them, and what they say in sum."""
+
+from gossamer.records.journal import Journal, read
+from gossamer.records.record import Evaluation, Event, Header, Record, StepRecord
+
+__all__ = ["Evaluation", "Event", "Header", "Journal", "Record", "StepRecord", "read"]

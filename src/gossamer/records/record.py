@@ -1,0 +1,62 @@
+"""What happened, as plain records: the same from every player. Knows no player and no clock."""
+
+from __future__ import annotations
+
+import msgspec
+
+FORMAT = 1
+
+
+class Header(msgspec.Struct, frozen=True, tag="header", tag_field="kind"):
+    """The first line of a journal: what is being run."""
+
+    player: str
+    strategy: str
+    workers: int
+    seed: int
+    task: str
+    optimizer: str
+    batch: int
+    steps: int
+    settings: dict[str, str] = {}
+    format: int = FORMAT
+
+
+class StepRecord(msgspec.Struct, frozen=True, tag="step", tag_field="kind"):
+    """One step of one member: when it ended, its loss, where its seconds went, its bytes slot by slot.
+
+    `sent` counts the buffers that left this member since its last record, those it served to others included.
+    `staleness` is how many versions (hub) or steps (peer, delay) old the oldest thing used was.
+    """
+
+    member: int
+    step: int
+    time: float
+    loss: float
+    spans: dict[str, float]
+    sent: dict[int, int]
+    heard: dict[int, int]
+    staleness: int = 0
+    dropped: int = 0
+
+
+class Evaluation(msgspec.Struct, frozen=True, tag="evaluation", tag_field="kind"):
+    """The exact average of the replicas on held-out data; `divergence` is the replicas' relative spread around it."""
+
+    time: float
+    steps: int
+    epochs: float
+    loss: float
+    accuracy: float
+    divergence: float
+
+
+class Event(msgspec.Struct, frozen=True, tag="event", tag_field="kind"):
+    """Something worth a line: a member that died, a run that ended and why."""
+
+    time: float
+    what: str
+    member: int | None = None
+
+
+Record = Header | StepRecord | Evaluation | Event

@@ -1,0 +1,8 @@
+"""One member: its parameters, its memories, its part of an exchange; and the hub's shorter part."""
+
+from gossamer.replica.combine import combine
+from gossamer.replica.hub import Hub
+from gossamer.replica.layout import Chosen, Layout
+from gossamer.replica.replica import Answer, Replica, conclude
+
+__all__ = ["Answer", "Chosen", "Hub", "Layout", "Replica", "combine", "conclude"]

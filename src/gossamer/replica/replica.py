@@ -1,0 +1,176 @@
+"""One member's numbers: parameters, gradients, optimizer, memories. Payloads go out, mixes come back; no network, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gossamer.parts.chance import Chance
+from gossamer.parts.codec import Block, Heard, Wire, alone
+from gossamer.parts.payload import Payload
+from gossamer.parts.world import World
+from gossamer.recipes import Optimizer
+from gossamer.replica.layout import Chosen, Layout
+from gossamer.strategy import AnyStrategy, Exchange, at, slots
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a hub says to a push: its values, its version, and how many versions old the pushed gradient was."""
+
+    values: Tensor
+    version: int
+    staleness: int = 0
+    dropped: bool = False
+
+
+@dataclass
+class Desk:
+    """What a replica keeps for one slot: the tensors it carries, its memories, its mass, its place at the hub."""
+
+    exchange: Exchange
+    chosen: Chosen
+    memory: dict[str, Tensor]
+    mass: float = 1.0
+    version: int = 0
+    in_flight: int = 0
+
+    @property
+    def round(self) -> int:
+        """The hub's round that the next push belongs to."""
+        return self.version + self.in_flight
+
+
+class Replica:
+    """A member's copy of the model, laid out flat in storage the player lends."""
+
+    def __init__(
+        self, member: int, world: World, strategy: AnyStrategy, layout: Layout, storage: tuple[Tensor, Tensor], optimizer: Optimizer
+    ) -> None:
+        self.member, self.world, self.strategy, self.layout = member, world, strategy, layout
+        self.parameters, self.gradients = storage
+        self.parameters.copy_(layout.start)
+        self._views = layout.views(self.parameters)
+        self._slopes = layout.views(self.gradients)
+        self.optimizer = optimizer.build(self._views)
+        self.desks = [Desk(ex, Chosen(layout.tags, ex.where), {}) for ex in slots(strategy)]
+        self._fresh = [False] * len(layout.tags)
+
+    def begin(self, step: int) -> None:
+        """A step begins: gradients will be new, and a stage that begins takes its anchors."""
+        self._fresh = [True] * len(self._fresh)
+        for slot, ex in at(self.strategy, step):
+            if ex.payload is Payload.DELTAS and "anchor" not in self.desks[slot].memory:
+                self.desks[slot].memory["anchor"] = self.desks[slot].chosen.take(self.parameters).clone()
+
+    def exchange(self, slot: int, step: int) -> Generator[Wire, Heard, None]:
+        """One exchange with peers: yields wires, is sent what was heard, merges the mix back."""
+        desk = self.desks[slot]
+        mine = self._payload(desk)
+        block = Block(mine, desk.chosen.shapes if not desk.exchange.carries_mass else (tuple(mine.shape),))
+        mixed, _ = yield from desk.exchange.codec.converse(block, desk.memory, self._chance(slot, step))
+        self._merge(desk, mine, mixed)
+
+    def push(self, slot: int, step: int) -> Generator[Wire, Answer, None]:
+        """One exchange with a hub: yields the only wire, is sent the hub's answer, takes it up."""
+        desk = self.desks[slot]
+        mine = self._payload(desk)
+        speaking = desk.exchange.codec.converse(Block(mine, desk.chosen.shapes), desk.memory, self._chance(slot, step))
+        wire = next(speaking)
+        conclude(speaking, alone(wire))
+        desk.in_flight += 1
+        answer = yield wire
+        desk.in_flight -= 1
+        desk.version = answer.version
+        self._adopt(desk, mine, answer.values)
+
+    def pull(self, slot: int, weights: Mapping[int, float], partners: Mapping[int, Tensor]) -> None:
+        """Mix with partners' parameters as they were read; hearing nobody but oneself changes nothing."""
+        desk = self.desks[slot]
+        if set(weights) == {self.member}:
+            return
+        mine = desk.chosen.take(self.parameters)
+        mixed = mine * weights[self.member]
+        for partner, weight in weights.items():
+            if partner != self.member:
+                mixed.add_(partners[partner], alpha=weight)
+        self._merge(desk, mine, mixed)
+
+    def shown(self, slot: int) -> Tensor:
+        """What a partner that pulls reads: this slot's parameters as they are."""
+        return self.desks[slot].chosen.take(self.parameters)
+
+    def update(self) -> None:
+        """The local optimizer step, on every tensor that has a gradient of this step's making and no hub to step it."""
+        for view, slope, fresh in zip(self._views, self._slopes, self._fresh, strict=True):
+            view.grad = slope if fresh else None
+        weighted = [desk for desk in self.desks if desk.mass != 1.0]
+        for desk in weighted:  # push-sum steps the numerator: z becomes (w z - step) / w
+            desk.chosen.put(self.parameters, desk.chosen.take(self.parameters) * desk.mass)
+        self.optimizer.step()
+        for desk in weighted:
+            desk.chosen.put(self.parameters, desk.chosen.take(self.parameters) / desk.mass)
+
+    def _payload(self, desk: Desk) -> Tensor:
+        ex, chosen = desk.exchange, desk.chosen
+        if ex.payload is Payload.GRADIENTS:
+            mine = chosen.take(self.gradients)
+            if ex.updates_at_hub or ex.synchrony.delay:
+                self._mark(chosen, False)
+        elif ex.payload is Payload.DELTAS:
+            return chosen.take(self.parameters) - desk.memory["anchor"]
+        else:
+            mine = chosen.take(self.parameters)
+            if ex.carries_mass:
+                return torch.cat([mine * desk.mass, mine.new_tensor([desk.mass])])
+        return mine.clone() if ex.synchrony.delay else mine
+
+    def _merge(self, desk: Desk, mine: Tensor, mixed: Tensor) -> None:
+        ex, chosen = desk.exchange, desk.chosen
+        merged = ex.merge.member(mine, mixed, desk.memory, self.world.size)
+        if ex.payload is Payload.GRADIENTS:
+            chosen.put(self.gradients, merged)
+            self._mark(chosen, True)
+        elif ex.carries_mass:
+            desk.mass = float(merged[-1])
+            chosen.put(self.parameters, merged[:-1] / desk.mass)
+        elif ex.payload is Payload.DELTAS:
+            self._agree(desk, mine, desk.memory["anchor"] + merged)
+        elif ex.synchrony.delay:  # what was gained since sending is kept
+            chosen.put(self.parameters, chosen.take(self.parameters) + (merged - mine))
+        else:
+            chosen.put(self.parameters, merged)
+
+    def _adopt(self, desk: Desk, mine: Tensor, values: Tensor) -> None:
+        if desk.exchange.payload is Payload.DELTAS:
+            self._agree(desk, mine, values)
+        elif desk.exchange.payload is Payload.PARAMETERS:
+            self._merge(desk, mine, values)
+        else:
+            desk.chosen.put(self.parameters, values)
+
+    def _agree(self, desk: Desk, mine: Tensor, agreed: Tensor) -> None:
+        """Start from what was agreed on, keeping what was gained since the delta was sent."""
+        gained = desk.chosen.take(self.parameters) - (desk.memory["anchor"] + mine) if desk.exchange.synchrony.delay else None
+        desk.memory["anchor"] = agreed.clone()
+        desk.chosen.put(self.parameters, agreed if gained is None else agreed + gained)
+
+    def _mark(self, chosen: Chosen, fresh: bool) -> None:
+        for place in chosen.places:
+            self._fresh[place] = fresh
+
+    def _chance(self, slot: int, step: int) -> Chance:
+        return Chance(self.world.seed, slot, step, self.member)
+
+
+def conclude(conversation: Generator[Wire, Any, Any], last: object) -> None:
+    """Send a conversation the last thing it will hear."""
+    try:
+        conversation.send(last)
+    except StopIteration:
+        return
+    raise AssertionError("the conversation was not over")

@@ -1,0 +1,1 @@
+"""The imagined run: real numbers in virtual time."""

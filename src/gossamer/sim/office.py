@@ -1,0 +1,114 @@
+"""The post office of a rehearsal: wires are laid down, and heard when all that belong together are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gossamer.parts.codec import Each, Heard, Wire
+from gossamer.parts.route import counted
+from gossamer.parts.topology import Everyone
+from gossamer.parts.world import World
+from gossamer.replica import combine
+from gossamer.sim import prices
+from gossamer.sim.cluster import Cluster
+from gossamer.strategy import Exchange
+
+Key = tuple[int, int, int]  # slot, step it was sent at, turn
+
+
+@dataclass
+class _Tray:
+    """The wires of one turn of one exchange."""
+
+    wires: dict[int, Wire] = field(default_factory=dict)
+    times: dict[int, float] = field(default_factory=dict)
+    common: Heard | None = None
+    heard_by: int = 0
+
+
+@dataclass(frozen=True)
+class Mail:
+    """What a member hears, when, how long the transfer itself took, and how many bytes came in."""
+
+    heard: Heard
+    time: float
+    transfer: float
+    nbytes: int
+
+
+class Office:
+    """Keeps trays by (slot, step, turn) until everybody has heard."""
+
+    def __init__(self, exchanges: tuple[Exchange, ...], world: World, cluster: Cluster) -> None:
+        self._exchanges, self._world, self._cluster = exchanges, world, cluster
+        self._trays: dict[Key, _Tray] = {}
+        self._counts: dict[tuple[int, int, int], int] = {}
+
+    def post(self, key: Key, member: int, wire: Wire, now: float) -> int:
+        """Lay a wire down; returns the bytes that leave the member for it."""
+        tray = self._trays.setdefault(key, _Tray())
+        tray.wires[member], tray.times[member] = wire, now
+        return self._leaving(key, member, wire)
+
+    def missing(self, key: Key, member: int) -> list[int]:
+        """Whose wires this member still waits for."""
+        weights = self._weights(key, member)
+        needed = range(self._world.size) if weights is None else weights
+        tray = self._trays.get(key, _Tray())
+        return [sender for sender in needed if sender not in tray.wires]
+
+    def hear(self, key: Key, member: int) -> Mail:
+        """What this member hears of a tray that lacks nothing it needs."""
+        tray, weights = self._trays[key], self._weights(key, member)
+        mail = self._from_all(key, tray, member) if weights is None else self._from_some(key, tray, member, weights)
+        tray.heard_by += 1
+        if tray.heard_by == self._world.size:
+            del self._trays[key]
+        return mail
+
+    def _from_all(self, key: Key, tray: _Tray, member: int) -> Mail:
+        size = self._world.size
+        if tray.common is None:
+            tray.common = combine([(1.0 / size, tray.wires[sender]) for sender in range(size)])
+        mine = tray.wires[member]
+        longest = max(wire.body.nbytes for wire in tray.wires.values())
+        if isinstance(mine, Each):
+            transfer = prices.all_gather(self._cluster, size, longest)
+            nbytes = sum(wire.body.nbytes for sender, wire in tray.wires.items() if sender != member)
+        else:
+            transfer = prices.all_reduce(self._cluster, self._exchanges[key[0]].route, size, longest)
+            nbytes = self._leaving(key, member, mine)
+        return Mail(tray.common, max(tray.times.values()) + transfer, transfer, nbytes)
+
+    def _from_some(self, key: Key, tray: _Tray, member: int, weights: Mapping[int, float]) -> Mail:
+        heard = combine([(weights[sender], tray.wires[sender]) for sender in sorted(weights)])
+        others = [sender for sender in weights if sender != member]
+        arrivals, transfer, nbytes = [tray.times[member]], 0.0, 0
+        for sender in others:
+            body = tray.wires[sender].body
+            seconds = prices.message(self._cluster, body.nbytes, len(self._listeners(key, sender)))
+            arrivals.append(tray.times[sender] + seconds)
+            transfer, nbytes = max(transfer, seconds), nbytes + body.nbytes
+        return Mail(heard, max(arrivals), transfer, nbytes)
+
+    def _leaving(self, key: Key, member: int, wire: Wire) -> int:
+        """Bytes out of this member, counted message by message over the buffers that are sent."""
+        size, exchange = self._world.size, self._exchanges[key[0]]
+        if self._weights(key, member) is not None:
+            return wire.body.nbytes * len(self._listeners(key, member))
+        if isinstance(wire, Each):
+            return wire.body.nbytes * (size - 1)
+        known = (key[0], member, wire.body.numel())
+        if known not in self._counts:
+            self._counts[known] = counted(exchange.route, member, size, wire.body.numel())
+        return self._counts[known] * wire.body.element_size()
+
+    def _weights(self, key: Key, member: int) -> Mapping[int, float] | None:
+        exchange = self._exchanges[key[0]]
+        mixing = exchange.topology.mixing(member, exchange.round(key[1]), self._world, key[0])
+        return None if isinstance(mixing, Everyone) else getattr(mixing, "weights", {})
+
+    def _listeners(self, key: Key, member: int) -> tuple[int, ...]:
+        exchange = self._exchanges[key[0]]
+        return exchange.topology.listeners(member, exchange.round(key[1]), self._world, key[0])

@@ -1,0 +1,6 @@
+"""What is trained when the user brings nothing: digits, characters, idx files."""
+
+from gossamer.tasks.stream import Stream
+from gossamer.tasks.task import Batch, Task, build, evaluate
+
+__all__ = ["Batch", "Stream", "Task", "build", "evaluate"]
