@@ -88,7 +88,7 @@ class Elastic(Merge):
 
 @dataclass(frozen=True, repr=False)
 class Outer(Merge):
-    """Step an outer optimizer along the mean delta: v = m v + d; move rate (d + m v), or rate v without Nesterov (DiLoCo)."""
+    """Step an outer optimizer along the mean delta d: v = m v + d; move rate (d + m v), or rate v if not Nesterov."""
 
     payloads: ClassVar[frozenset[Payload]] = frozenset({Payload.DELTAS})
 

@@ -26,7 +26,14 @@ def whole(owner: str, name: str, value: object, least: int = 1, most: int = ABSU
 
 
 def real(
-    owner: str, name: str, value: object, low: float, high: float, *, open_low: bool = False, open_high: bool = False
+    owner: str,
+    name: str,
+    value: object,
+    low: float,
+    high: float,
+    *,
+    open_low: bool = False,
+    open_high: bool = False,
 ) -> None:
     """Refuse `value` unless it is a finite number between low and high; an open end excludes the edge."""
     if isinstance(value, bool) or not isinstance(value, int | float):

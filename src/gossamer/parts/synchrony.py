@@ -55,7 +55,9 @@ class Synchrony(Value):
                 f"Synchrony(staleness={self.staleness})",
             )
         if self.delay and self.quorum is not None:
-            raise Refused("Synchrony: a quorum answers the round that is open; a delay asks for a closed one", "delay=0")
+            raise Refused(
+                "Synchrony: a quorum answers the round that is open; a delay asks for a closed one", "delay=0"
+            )
         if self.late is Late.APPLY and self.quorum is None:
             raise Refused("Synchrony: nobody is late when everybody must be in", "late=DROP")
 

@@ -46,7 +46,11 @@ class Optimizer(Value):
         if self.name == "adamw":
             return torch.optim.AdamW(given, lr=self.rate, weight_decay=self.decay)
         return torch.optim.SGD(
-            given, lr=self.rate, momentum=self.momentum, weight_decay=self.decay, nesterov=self.name == "nesterov"
+            given,
+            lr=self.rate,
+            momentum=self.momentum,
+            weight_decay=self.decay,
+            nesterov=self.name == "nesterov",
         )
 
     def suits(self, strategy: AnyStrategy) -> None:
@@ -54,6 +58,6 @@ class Optimizer(Value):
         for exchange in slots(strategy):
             if exchange.codec.owns_momentum and (self.momentum or self.name != "sgd"):
                 raise Refused(
-                    f"{exchange.codec!r} keeps the momentum itself, and optimizer {self.name} would apply its own on top",
+                    f"{exchange.codec!r} keeps the momentum itself; optimizer {self.name} would apply another on top",
                     f"optimizer sgd with momentum 0, and momentum={self.momentum or 0.9} in the codec",
                 )

@@ -38,7 +38,7 @@ class Chosen:
 
     def views(self, values: Tensor) -> list[Tensor]:
         """A vector of the chosen elements, cut into their shapes."""
-        parts = values.split([prod(shape) for shape in self.shapes])
+        parts = values.split_with_sizes([prod(shape) for shape in self.shapes])
         return [part.view(shape) for part, shape in zip(parts, self.shapes, strict=True)]
 
 
@@ -51,7 +51,10 @@ class Layout:
             raise Refused("the model has no parameter that trains")
         kinds = {(p.dtype, p.device) for _, p in named}
         if len(kinds) > 1:
-            raise Refused(f"the model's parameters are of several kinds: {', '.join(sorted(map(str, kinds)))}", "one dtype")
+            raise Refused(
+                f"the model's parameters are of several kinds: {', '.join(sorted(map(str, kinds)))}",
+                "one dtype",
+            )
         self.tags = tuple(Tag(name, tuple(p.shape), p.element_size()) for name, p in named)
         self.names = tuple(tag.name for tag in self.tags)
         self.length = _ends(self.tags)[-1]
@@ -59,7 +62,7 @@ class Layout:
 
     def views(self, flat: Tensor) -> list[Tensor]:
         """The flat vector cut into the model's tensors; leading dimensions of `flat` are kept."""
-        parts = flat.split([prod(tag.shape) for tag in self.tags], dim=-1)
+        parts = flat.split_with_sizes([prod(tag.shape) for tag in self.tags], dim=-1)
         return [part.view(*flat.shape[:-1], *tag.shape) for part, tag in zip(parts, self.tags, strict=True)]
 
     def named(self, flat: Tensor) -> dict[str, Tensor]:

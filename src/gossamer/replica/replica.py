@@ -1,4 +1,4 @@
-"""One member's numbers: parameters, gradients, optimizer, memories. Payloads go out, mixes come back; no network, no clock."""
+"""One member's numbers: parameters, gradients, optimizer, memories. Knows no network and no clock."""
 
 from __future__ import annotations
 
@@ -49,7 +49,13 @@ class Replica:
     """A member's copy of the model, laid out flat in storage the player lends."""
 
     def __init__(
-        self, member: int, world: World, strategy: AnyStrategy, layout: Layout, storage: tuple[Tensor, Tensor], optimizer: Optimizer
+        self,
+        member: int,
+        world: World,
+        strategy: AnyStrategy,
+        layout: Layout,
+        storage: tuple[Tensor, Tensor],
+        optimizer: Optimizer,
     ) -> None:
         self.member, self.world, self.strategy, self.layout = member, world, strategy, layout
         self.parameters, self.gradients = storage
@@ -155,7 +161,11 @@ class Replica:
 
     def _agree(self, desk: Desk, mine: Tensor, agreed: Tensor) -> None:
         """Start from what was agreed on, keeping what was gained since the delta was sent."""
-        gained = desk.chosen.take(self.parameters) - (desk.memory["anchor"] + mine) if desk.exchange.synchrony.delay else None
+        gained = (
+            desk.chosen.take(self.parameters) - (desk.memory["anchor"] + mine)
+            if desk.exchange.synchrony.delay
+            else None
+        )
         desk.memory["anchor"] = agreed.clone()
         desk.chosen.put(self.parameters, agreed if gained is None else agreed + gained)
 

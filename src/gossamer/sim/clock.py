@@ -62,7 +62,7 @@ class Clock:
 
 
 class Turns:
-    """No time at all: members move one after the other in a scripted order, each to the end of its step's visible part."""
+    """No time at all: members move one after the other in a scripted order."""
 
     def __init__(self, lives: Sequence[Life]) -> None:
         self.now = 0.0

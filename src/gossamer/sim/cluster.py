@@ -15,7 +15,7 @@ _JITTER = 0x71  # keeps these draws apart from every other use of the seed
 
 @dataclass(frozen=True, repr=False)
 class Cluster(Value):
-    """Uniform links of `rate` bytes a second and `latency` seconds a message; member m computes compute[m mod len] seconds.
+    """Uniform links of `rate` bytes a second and `latency` seconds; member m computes compute[m mod len] seconds.
 
     A step's compute time is multiplied by exp(jitter * z), z standard normal, anew at every step of every member.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gossamer.parts.codec import Each, Heard, Wire
@@ -17,16 +17,6 @@ from gossamer.strategy import Exchange
 Key = tuple[int, int, int]  # slot, step it was sent at, turn
 
 
-@dataclass
-class _Tray:
-    """The wires of one turn of one exchange."""
-
-    wires: dict[int, Wire] = field(default_factory=dict)
-    times: dict[int, float] = field(default_factory=dict)
-    common: Heard | None = None
-    heard_by: int = 0
-
-
 @dataclass(frozen=True)
 class Mail:
     """What a member hears, when, how long the transfer itself took, and how many bytes came in."""
@@ -35,6 +25,16 @@ class Mail:
     time: float
     transfer: float
     nbytes: int
+
+
+@dataclass
+class _Tray:
+    """The wires of one turn of one exchange."""
+
+    wires: dict[int, Wire] = field(default_factory=dict)
+    times: dict[int, float] = field(default_factory=dict)
+    mail: Mail | None = None
+    heard_by: int = 0
 
 
 class Office:
@@ -51,35 +51,42 @@ class Office:
         tray.wires[member], tray.times[member] = wire, now
         return self._leaving(key, member, wire)
 
+    def waiters(self, key: Key, member: int) -> Sequence[int]:
+        """Whom the wire just laid down may set free: its listeners, or all once the tray is full."""
+        if self._weights(key, member) is not None:
+            return self._listeners(key, member)
+        return range(self._world.size) if len(self._trays[key].wires) == self._world.size else ()
+
     def missing(self, key: Key, member: int) -> list[int]:
         """Whose wires this member still waits for."""
         weights = self._weights(key, member)
-        needed = range(self._world.size) if weights is None else weights
-        tray = self._trays.get(key, _Tray())
-        return [sender for sender in needed if sender not in tray.wires]
+        there = self._trays[key].wires if key in self._trays else {}
+        if weights is None and len(there) == self._world.size:
+            return []
+        return [sender for sender in (range(self._world.size) if weights is None else weights) if sender not in there]
 
     def hear(self, key: Key, member: int) -> Mail:
         """What this member hears of a tray that lacks nothing it needs."""
         tray, weights = self._trays[key], self._weights(key, member)
-        mail = self._from_all(key, tray, member) if weights is None else self._from_some(key, tray, member, weights)
+        mail = self._from_all(key, tray) if weights is None else self._from_some(key, tray, member, weights)
         tray.heard_by += 1
         if tray.heard_by == self._world.size:
             del self._trays[key]
         return mail
 
-    def _from_all(self, key: Key, tray: _Tray, member: int) -> Mail:
-        size = self._world.size
-        if tray.common is None:
-            tray.common = combine([(1.0 / size, tray.wires[sender]) for sender in range(size)])
-        mine = tray.wires[member]
-        longest = max(wire.body.nbytes for wire in tray.wires.values())
-        if isinstance(mine, Each):
-            transfer = prices.all_gather(self._cluster, size, longest)
-            nbytes = sum(wire.body.nbytes for sender, wire in tray.wires.items() if sender != member)
-        else:
-            transfer = prices.all_reduce(self._cluster, self._exchanges[key[0]].route, size, longest)
-            nbytes = self._leaving(key, member, mine)
-        return Mail(tray.common, max(tray.times.values()) + transfer, transfer, nbytes)
+    def _from_all(self, key: Key, tray: _Tray) -> Mail:
+        """One piece of mail for everybody: all hear the same, at the same time."""
+        if tray.mail is None:
+            size, wires = self._world.size, [tray.wires[sender] for sender in range(self._world.size)]
+            longest = max(wire.body.nbytes for wire in wires)
+            if isinstance(wires[0], Each):
+                transfer = prices.all_gather(self._cluster, size, longest)
+            else:
+                transfer = prices.all_reduce(self._cluster, self._exchanges[key[0]].route, size, longest)
+            nbytes = self._leaving(key, 0, wires[0])
+            heard = combine([(1.0 / size, wire) for wire in wires])
+            tray.mail = Mail(heard, max(tray.times.values()) + transfer, transfer, nbytes)
+        return tray.mail
 
     def _from_some(self, key: Key, tray: _Tray, member: int, weights: Mapping[int, float]) -> Mail:
         heard = combine([(weights[sender], tray.wires[sender]) for sender in sorted(weights)])

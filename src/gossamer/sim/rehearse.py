@@ -1,4 +1,4 @@
-"""The rehearsal: N replicas in one process, real gradients, virtual time. It performs phases and knows no named system."""
+"""The rehearsal: N replicas in one process, real gradients, virtual time. Performs phases, knows no named system."""
 
 from __future__ import annotations
 
@@ -90,7 +90,14 @@ class Rehearsal:
         size, start = plan.world.size, self.layout.start
         self.parameters, self.slopes = start.new_empty(size, len(start)), start.new_zeros(size, len(start))
         self.replicas = [
-            Replica(m, self.world, plan.strategy, self.layout, (self.parameters[m], self.slopes[m]), plan.optimizer)
+            Replica(
+                m,
+                self.world,
+                plan.strategy,
+                self.layout,
+                (self.parameters[m], self.slopes[m]),
+                plan.optimizer,
+            )
             for m in range(size)
         ]
         self.gradients = Gradients(plan.task, self.layout, self.parameters, self.slopes)
@@ -100,6 +107,8 @@ class Rehearsal:
         self.outcome = Outcome()
         self.done = [0] * size
         self.dead: set[int] = set()
+        self._total = 0
+        self._gated: set[int] = set()
         self._speaking: dict[tuple[int, int, int], Generator[Wire, Heard, None]] = {}
         self._pushing: dict[tuple[int, int], deque[Generator[Wire, Answer, None]]] = {}
         self._answers: dict[tuple[int, int], deque[tuple[float, float, Answer]]] = {}
@@ -116,11 +125,11 @@ class Rehearsal:
             turns.run(self.plan.order)
         else:
             self.clock = clock = Clock(lives)
-            clock.run(lambda: sum(self.done) >= goal)
+            clock.run(lambda: self._total >= goal)
             self._stuck(goal)
         self.outcome.seconds = self.clock.now
         self.outcome.replicas, self.outcome.model = self.parameters, self.model()
-        if not self.outcome.evaluations or self.outcome.evaluations[-1].steps < sum(self.done):
+        if not self.outcome.evaluations or self.outcome.evaluations[-1].steps < self._total:
             self._evaluate()
         return self.outcome
 
@@ -169,6 +178,7 @@ class Rehearsal:
     def _compute(self, member: int, step: int, gate: int | None, note: _Step) -> Life:
         began = self.clock.now
         while gate is not None and step - min(self.done[m] for m in self._live()) > gate:
+            self._gated.add(member)
             yield PARK
         note.spans["wait"] += self.clock.now - began
         self.replicas[member].begin(step)
@@ -188,9 +198,9 @@ class Rehearsal:
         self._post(member, slot, step, 0, next(speaking))
 
     def _post(self, member: int, slot: int, step: int, turn: int, wire: Wire) -> None:
-        nbytes = self.office.post((slot, step, turn), member, wire, self.clock.now)
-        self._count(self._sent, member, slot, nbytes)
-        for other in list(self.clock.parked):
+        key = (slot, step, turn)
+        self._count(self._sent, member, slot, self.office.post(key, member, wire, self.clock.now))
+        for other in self.office.waiters(key, member):
             self.clock.wake(other)
 
     def _settle(self, member: int, slot: int, sent: int, note: _Step) -> Life:
@@ -282,20 +292,20 @@ class Rehearsal:
         )
         self.outcome.steps.append(record)
         self.outcome.order.append(member)
-        for other in list(self.clock.parked):
-            self.clock.wake(other)
+        self._total += 1
+        self._open_gates()
         every = self.plan.evaluate_every * self.world.size
-        if every and sum(self.done) % every == 0:
+        if every and self._total % every == 0:
             self._evaluate()
         if self.watch is not None:
-            self.watch(self.outcome, sum(self.done))
+            self.watch(self.outcome, self._total)
 
     def _evaluate(self) -> None:
         model = self.model()
         named = self.layout.named(model)
         loss, accuracy = evaluate(self.plan.task, lambda *inputs: functional_call(self.plan.task.model, named, inputs))
         spread = (self.parameters[self._live()] - model).square().sum(1).mean().sqrt() / model.norm().clamp_min(1e-30)
-        steps = sum(self.done)
+        steps = self._total
         epochs = steps * self.plan.batch / self.plan.task.size
         self.outcome.evaluations.append(Evaluation(self.clock.now, steps, epochs, loss, accuracy, float(spread)))
 
@@ -304,15 +314,21 @@ class Rehearsal:
         self.outcome.events.append(Event(self.clock.now, f"member {member} died as it began step {step}", member))
         for slot, kept in self.hubs.items():
             self._answered(slot, kept.hub.leave(member))
-        for other in list(self.clock.parked):
+        self._open_gates()
+
+    def _open_gates(self) -> None:
+        for other in self._gated:
             self.clock.wake(other)
+        self._gated = set()
 
     def _stuck(self, goal: int) -> None:
-        if sum(self.done) >= goal:
+        if self._total >= goal:
             return
         waiting = ", ".join(str(member) for member in sorted(self.clock.parked)) or "nobody"
         gone = ", ".join(str(member) for member in sorted(self.dead))
-        what = f"the run stands still after {sum(self.done)} of {goal} steps: members {waiting} wait for {gone}, which died"
+        what = (
+            f"the run stands still after {self._total} of {goal} steps: members {waiting} wait for {gone}, which died"
+        )
         self.outcome.events.append(Event(self.clock.now, what))
 
     def _live(self) -> list[int]:

@@ -9,5 +9,6 @@ from gossamer.strategy.strategy import AnyStrategy, Staged, Strategy, as_strateg
 
 __all__ = [
     "AnyStrategy", "CATALOG", "Compute", "Entry", "Exchange", "Meet", "Misread", "Phase", "Position", "Send", "Settle",
-    "Staged", "Strategy", "Update", "as_strategy", "at", "fits", "parse", "parse_trouble", "phases", "position", "slots",
+    "Staged", "Strategy", "Update", "as_strategy", "at", "fits", "parse", "parse_trouble", "phases", "position",
+    "slots",
 ]  # fmt: skip

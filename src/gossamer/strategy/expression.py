@@ -1,4 +1,4 @@
-"""The expression language: text to value and back. `parse` reads names, literals, calls and +, and runs nothing else."""
+"""The expression language: text to value and back. `parse` reads names, literals, calls and +, and runs no code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ PARTS: dict[str, Callable[..., Any]] = {
         topology.Complete, topology.Hub, topology.Cycle, topology.Exponential, topology.Graph, topology.RandomPeer,
         route.Auto, route.Native, route.Ring, route.Torus,
         synchrony.Synchrony, synchrony.AllBut,
-        codec.Dense, codec.Half, codec.TopK, codec.DGC, codec.Ternary, codec.PowerSGD, codec.ErrorFeedback, codec.Difference,
+        codec.Dense, codec.Half, codec.TopK, codec.DGC, codec.Ternary, codec.PowerSGD,
+        codec.ErrorFeedback, codec.Difference,
         merge.Adopt, merge.Share, merge.Elastic, merge.Outer,
         selection.Everything, selection.Named, selection.Dims, selection.Bytes, selection.Part, selection.Except,
     )
@@ -155,9 +156,7 @@ class _Reader:
         if keyword.arg in taken:
             raise Misread(self.text, keyword.col_offset, stop, f"{keyword.arg!r} is given twice")
 
-    def _made(
-        self, node: ast.expr, make: Callable[..., Any], name: str, args: list[Any], given: dict[str, Any]
-    ) -> Any:
+    def _made(self, node: ast.expr, make: Callable[..., Any], name: str, args: list[Any], given: dict[str, Any]) -> Any:
         try:
             inspect.signature(make).bind(*args, **given)
         except TypeError as error:

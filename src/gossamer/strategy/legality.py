@@ -57,7 +57,9 @@ def _payload(ex: Exchange) -> None:
     who = type(ex.topology).__name__
     if ex.payload is Payload.GRADIENTS:
         if ex.order is Order.BEFORE:
-            raise Refused("GRADIENTS always mix before the update; order speaks of parameters and deltas", "order=AFTER")
+            raise Refused(
+                "GRADIENTS always mix before the update; order speaks of parameters and deltas", "order=AFTER"
+            )
         if ex.synchrony.every > 1:
             raise Refused(
                 "GRADIENTS: what is skipped would be applied on one member only, and the replicas would drift apart",
@@ -91,14 +93,16 @@ def _merge(ex: Exchange) -> None:
 def _codec(ex: Exchange) -> None:
     if ex.payload not in ex.codec.payloads:
         if ex.payload is Payload.PARAMETERS and Payload.DELTAS in ex.codec.payloads:
-            raise Refused(f"{ex.codec!r} loses parts of what it carries, and parameters do not come again", _nearest(ex))
+            raise Refused(
+                f"{ex.codec!r} loses parts of what it carries, and parameters do not come again", _nearest(ex)
+            )
         raise Refused(
             f"{ex.codec!r} carries {', '.join(p.name for p in Payload if p in ex.codec.payloads)}, not {ex.payload!r}",
             repr(Dense()) if not isinstance(ex.codec, Difference) else f"codec={ex.codec.codec!r}",
         )
     if ex.codec.turns > 1 and not isinstance(ex.topology, Complete):
         raise Refused(
-            f"{ex.codec!r} speaks {ex.codec.turns} times and all must hear the same; only a complete exchange gives that",
+            f"{ex.codec!r} speaks {ex.codec.turns} times and all must hear the same; only Complete gives that",
             "topology=Complete()",
         )
     if isinstance(ex.codec, Difference) and (not ex.topology.fixed or ex.hub or ex.carries_mass):
@@ -118,4 +122,7 @@ def _nearest(ex: Exchange) -> str:
 
 def _travel(ex: Exchange) -> None:
     if not isinstance(ex.topology, Complete) and ex.route != Auto():
-        raise Refused(f"{ex.route!r} is a way to all-reduce; {type(ex.topology).__name__} has its own way", "route=Auto()")
+        raise Refused(
+            f"{ex.route!r} is a way to all-reduce; {type(ex.topology).__name__} has its own way",
+            "route=Auto()",
+        )

@@ -51,7 +51,10 @@ class Staged:
                 raise Refused("Staged: the first strategy would leave wires in flight when it ends", "delay=0")
         for exchange in self.then.exchanges:
             if exchange.hub:
-                raise Refused("Staged: a hub would wake up with the parameters of step 0", "a hub in the first strategy only")
+                raise Refused(
+                    "Staged: a hub would wake up with the parameters of step 0",
+                    "a hub in the first strategy only",
+                )
 
     def __repr__(self) -> str:
         return f"Staged(first={self.first!r}, step={self.step}, then={self.then!r})"

@@ -11,7 +11,18 @@ from torch import nn
 from gossamer.parts.refusal import Refused
 from gossamer.tasks.task import Task, classified
 
-FILES = ("argparse", "ast", "calendar", "codecs", "configparser", "csv", "dataclasses", "datetime", "difflib", "enum")
+FILES = (
+    "argparse",
+    "ast",
+    "calendar",
+    "codecs",
+    "configparser",
+    "csv",
+    "dataclasses",
+    "datetime",
+    "difflib",
+    "enum",
+)
 VOCABULARY = 128  # plain ASCII; anything else reads as a question mark
 
 

@@ -30,7 +30,9 @@ def _pair(folder: Path, part: str) -> tuple[Tensor, Tensor]:
     images = read(_find(folder, f"{part}-images-idx3-ubyte"), 3)
     labels = read(_find(folder, f"{part}-labels-idx1-ubyte"), 1)
     if len(images) != len(labels) or images.shape[1] != images.shape[2]:
-        raise Refused(f"idx: {folder}: {len(images)} images of {tuple(images.shape[1:])} do not fit {len(labels)} labels")
+        raise Refused(
+            f"idx: {folder}: {len(images)} images of {tuple(images.shape[1:])} do not fit {len(labels)} labels"
+        )
     return images.unsqueeze(1).float() / 255.0, labels.long()
 
 

@@ -23,7 +23,7 @@ class Stream:
         whole("stream", "batch", batch, 1)
         if batch * world.size > size:
             raise Refused(
-                f"{world.size} workers x batch {batch} = {batch * world.size} samples a step, but there are only {size}",
+                f"{world.size} workers x batch {batch} is {batch * world.size} samples a step, and there are {size}",
                 f"a batch of {max(1, size // world.size)} per worker",
             )
         self.size, self.batch, self.world = size, batch, world

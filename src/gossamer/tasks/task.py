@@ -54,7 +54,9 @@ def evaluate(task: Task, model: Callable[..., Tensor], piece: int = 4096) -> tup
 
 def build(reference: str, seed: int, options: dict[str, Any]) -> Task:
     """The task a reference names: one of ours by name, or `module:function` called with seed and options."""
-    module, _, function = reference.partition(":") if ":" in reference else (f"gossamer.tasks.{reference}", "", reference)
+    module, _, function = (
+        reference.partition(":") if ":" in reference else (f"gossamer.tasks.{reference}", "", reference)
+    )
     ours = ("digits", "characters", "idx")
     if ":" not in reference and reference not in ours:
         raise Refused(f"task: there is no {reference!r}", f"{', '.join(ours)}, or your own module:function")

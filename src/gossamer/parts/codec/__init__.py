@@ -4,7 +4,20 @@ from gossamer.parts.codec.dense import Dense, Half
 from gossamer.parts.codec.powersgd import PowerSGD
 from gossamer.parts.codec.sparse import DGC, TopK
 from gossamer.parts.codec.ternary import Ternary
-from gossamer.parts.codec.wire import Block, Codec, Conversation, Each, Heard, Max, Mean, Memory, Size, Wire, alone, decoded
+from gossamer.parts.codec.wire import (
+    Block,
+    Codec,
+    Conversation,
+    Each,
+    Heard,
+    Max,
+    Mean,
+    Memory,
+    Size,
+    Wire,
+    alone,
+    decoded,
+)
 from gossamer.parts.codec.wrappers import Difference, ErrorFeedback
 
 __all__ = [

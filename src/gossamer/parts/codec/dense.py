@@ -6,11 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from gossamer.parts.chance import Chance
-from gossamer.parts.codec.wire import Block, Codec, Conversation, Mean, Memory, Shapes, Size, elements, exactly
+from gossamer.parts.codec.wire import (
+    Block,
+    Codec,
+    Conversation,
+    Mean,
+    Memory,
+    Shapes,
+    Size,
+    elements,
+    exactly,
+)
 from gossamer.parts.payload import Payload
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,4 +1,4 @@
-"""PowerSGD: each tensor, seen as a matrix, becomes the product of two thin factors, found by one warm power iteration."""
+"""PowerSGD: a tensor, seen as a matrix, becomes the product of two thin factors, by one warm power iteration."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ class PowerSGD(Codec):
         factors = [self._start(m, place, memory, chance) for place, m in enumerate(matrices)]
         heard = yield Mean(_joined([m @ q for m, q in zip(matrices, factors, strict=True)]))
         thin = [(m.shape[0], q.shape[1]) for m, q in _pairs(matrices, factors)]
-        left = [torch.linalg.qr(p).Q for p in _parted(heard.one(), thin)]
+        sums = heard.one()
+        left = heard.once("orthonormal", lambda: [torch.linalg.qr(p).Q for p in _parted(sums, thin)])
         mine = [m.T @ p for m, p in zip(matrices, left, strict=True)]
         heard = yield Mean(_joined(mine))
         right = list(_parted(heard.one(), [tuple(q.shape) for q in mine]))
         for place, q in enumerate(right):
             memory[f"factor {place}"] = q.clone()
-        return _products(left, right), _products(left, mine)
+        return heard.once("product", lambda: _products(left, right)), _products(left, mine)
 
     def _start(self, m: Tensor, place: int, memory: Memory, chance: Chance) -> Tensor:
         known = memory.get(f"factor {place}")

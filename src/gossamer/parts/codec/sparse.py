@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
@@ -38,7 +37,7 @@ class TopK(Codec):
 
 @dataclass(frozen=True, repr=False)
 class DGC(Codec):
-    """Deep gradient compression: momentum is kept where it is local, and only the largest velocities are sent (P1 alg. 7).
+    """Deep gradient compression: momentum stays local, and only the largest velocities are sent (P1 alg. 7).
 
     U = m U + G; V = V + U; the `density` share of each tensor with the largest |V| is sent and cleared from V, and with
     `masking` from U too. Nesterov: U = m (U + G); V = V + U + G. Over the first `warmup` steps the density comes down
@@ -80,7 +79,10 @@ class DGC(Codec):
 
     def _accumulate(self, gradient: Tensor, memory: Memory) -> Tensor:
         if "momentum" not in memory:
-            memory["momentum"], memory["velocity"] = gradient.new_zeros(gradient.shape), gradient.new_zeros(gradient.shape)
+            memory["momentum"], memory["velocity"] = (
+                gradient.new_zeros(gradient.shape),
+                gradient.new_zeros(gradient.shape),
+            )
         momentum, velocity = memory["momentum"], memory["velocity"]
         if self.nesterov:
             momentum.add_(gradient).mul_(self.momentum)
@@ -124,14 +126,13 @@ def pack(places: Tensor, values: Tensor) -> Tensor:
     return torch.cat([places.to(torch.int32).view(torch.uint8), values.contiguous().view(torch.uint8)])
 
 
-def unpack(body: Tensor, block: Block) -> Tensor:
-    """The flat vector a packed body stands for."""
+def unpack(body: Tensor, block: Block) -> tuple[Tensor, Tensor]:
+    """The indices and values of a packed body."""
     import torch
 
     count = body.numel() // (4 + block.flat.element_size())
     places = body[: 4 * count].clone().view(torch.int32).long()
-    values = body[4 * count :].clone().view(block.flat.dtype)
-    return spread(places, values, block)
+    return places, body[4 * count :].clone().view(block.flat.dtype)
 
 
 def spread(places: Tensor, values: Tensor, block: Block) -> Tensor:
@@ -142,14 +143,13 @@ def spread(places: Tensor, values: Tensor, block: Block) -> Tensor:
 
 
 def scatter_mean(heard: Heard, block: Block) -> Tensor:
-    """The weighted sum of what every sender's body stands for."""
-    return weighted((weight, unpack(body, block)) for weight, body in heard.apart)
+    """The weighted sum of what every sender's body stands for, added where it belongs in sender order."""
 
+    def add_up() -> Tensor:
+        total = block.flat.new_zeros(block.flat.shape)
+        for weight, body in heard.apart:
+            places, values = unpack(body, block)
+            total[places] += weight * values
+        return total
 
-def weighted(parts: Iterable[tuple[float, Tensor]] | Sequence[tuple[float, Tensor]]) -> Tensor:
-    """The weighted sum of tensors, in the order given."""
-    total: Tensor | None = None
-    for weight, part in parts:
-        total = part * weight if total is None else total.add_(part, alpha=weight)
-    assert total is not None, "nobody was heard"
-    return total
+    return heard.once("mean", add_up)

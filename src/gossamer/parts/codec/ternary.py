@@ -7,7 +7,18 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from gossamer.parts.chance import Chance
-from gossamer.parts.codec.wire import Block, Codec, Conversation, Each, Max, Memory, Shapes, Size, elements, exactly
+from gossamer.parts.codec.wire import (
+    Block,
+    Codec,
+    Conversation,
+    Each,
+    Max,
+    Memory,
+    Shapes,
+    Size,
+    elements,
+    exactly,
+)
 from gossamer.parts.refusal import real
 
 if TYPE_CHECKING:
@@ -34,10 +45,14 @@ class Ternary(Codec):
         hit = chance.uniform_like(clipped) * scale < clipped.abs()
         signs = clipped.sign().where(hit, clipped.new_zeros(()))
         heard = yield Each(pack_trits(signs))
-        total = torch.zeros_like(clipped)
-        for weight, body in heard.apart:
-            total.add_(unpack_trits(body, clipped), alpha=weight)
-        return total * scale, signs * scale
+
+        def add_up() -> Tensor:
+            total = torch.zeros_like(clipped)
+            for weight, body in heard.apart:
+                total.add_(unpack_trits(body, clipped), alpha=weight)
+            return total * scale
+
+        return heard.once("mean", add_up), signs * scale
 
     def _clipped(self, part: Tensor) -> Tensor:
         if not self.clip or part.numel() < 2:

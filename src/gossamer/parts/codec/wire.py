@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from gossamer.parts.chance import Chance
 from gossamer.parts.payload import Payload
@@ -15,6 +15,7 @@ from gossamer.parts.value import Value
 if TYPE_CHECKING:
     from torch import Tensor
 
+T = TypeVar("T")
 Memory = dict[str, "Tensor"]
 Shapes = Sequence[tuple[int, ...]]
 
@@ -43,17 +44,28 @@ class Each:
 Wire = Mean | Max | Each
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Heard:
     """What came back of a wire: `whole` for Mean and Max, `apart` as (weight, body) in sender order for Each."""
 
     whole: Tensor | None = None
     apart: tuple[tuple[float, Tensor], ...] = ()
+    known: dict[str, Any] = field(default_factory=dict)
 
     def one(self) -> Tensor:
         """The combined body of a Mean or Max wire."""
         assert self.whole is not None, "an Each wire is heard apart"
         return self.whole
+
+    def once(self, what: str, make: Callable[[], T]) -> T:
+        """Something that follows from what was heard alone, worked out by the first of all who hear the same.
+
+        It is shared: whoever gets it must not write to it.
+        """
+        if what not in self.known:
+            self.known[what] = make()
+        found: T = self.known[what]
+        return found
 
 
 def alone(wire: Wire) -> Heard:

@@ -1,4 +1,4 @@
-"""A route is a schedule, pure data: in each round a member sends at most one range of chunks and receives at most one."""
+"""A route is a schedule, pure data: in a round a member sends at most one range of chunks and receives one."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Complete(Topology):
 
 @dataclass(frozen=True, repr=False)
 class Hub(Topology):
-    """Everybody talks to a hub (a parameter server) cut into `shards` of equal size; shard s lives with member s mod n."""
+    """Everybody talks to a hub (a parameter server) cut into `shards` of equal size, which live with members."""
 
     pattern: ClassVar[str] = "parameter server"
     patient: ClassVar[bool] = False

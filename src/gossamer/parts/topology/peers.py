@@ -52,7 +52,7 @@ class Exponential(Topology):
 
 @dataclass(frozen=True, repr=False)
 class Graph(Topology):
-    """Directed edges (sender, receiver) given one by one; a sender shares itself out evenly over itself and its receivers."""
+    """Directed edges (sender, receiver); a sender shares itself out evenly over itself and its receivers."""
 
     pattern: ClassVar[str] = "gossip, fixed graph"
     weighing: ClassVar[Weighing] = Weighing.SENDER
@@ -64,7 +64,10 @@ class Graph(Topology):
         kind("Graph", "edges", self.edges, tuple)
         for edge in self.edges:
             if not (isinstance(edge, tuple) and len(edge) == 2):
-                raise Refused(f"Graph: an edge is a pair (sender, receiver), not {edge!r}", "Graph(edges=((0, 1), (1, 0)))")
+                raise Refused(
+                    f"Graph: an edge is a pair (sender, receiver), not {edge!r}",
+                    "Graph(edges=((0, 1), (1, 0)))",
+                )
             whole("Graph", "sender", edge[0], 0, 2**20)
             whole("Graph", "receiver", edge[1], 0, 2**20)
             if edge[0] == edge[1]:
@@ -93,7 +96,7 @@ class Graph(Topology):
 
 @dataclass(frozen=True, repr=False)
 class RandomPeer(Topology):
-    """Draw `pulls` partners uniformly from all members, oneself included, and take the mean of own and drawn (P3, pull)."""
+    """Draw `pulls` partners uniformly from all, oneself included, and take the mean of own and drawn (P3, pull)."""
 
     pattern: ClassVar[str] = "gossip, random partners"
     balanced: ClassVar[bool] = False
