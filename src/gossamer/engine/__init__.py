@@ -1,0 +1,1 @@
+"""The real run: the only room that speaks torch.distributed."""

@@ -3,6 +3,7 @@
 from gossamer.replica.combine import combine
 from gossamer.replica.hub import Hub
 from gossamer.replica.layout import Chosen, Layout
+from gossamer.replica.local import Local
 from gossamer.replica.replica import Answer, Replica, conclude
 
-__all__ = ["Answer", "Chosen", "Hub", "Layout", "Replica", "combine", "conclude"]
+__all__ = ["Answer", "Chosen", "Hub", "Layout", "Local", "Replica", "combine", "conclude"]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, vmap
 
-from gossamer.replica import Layout
+from gossamer.replica import Layout, Local
 from gossamer.tasks import Batch, Task
 
 SLOW_TO_BATCH = (nn.modules.conv._ConvNd,)  # batched over members they become grouped convolutions, slow on CPUs
@@ -27,7 +27,7 @@ class Gradients:
         self._asked: dict[int, Tensor] = {}
         self._losses: dict[int, float] = {}
         self._batched = not any(isinstance(part, SLOW_TO_BATCH) for part in task.model.modules())
-        self._own = [p for p in task.model.parameters() if p.requires_grad]
+        self._local = Local(task, layout)
         self._many: Callable[..., Any] = vmap(grad_and_value(self._loss))
 
     def ask(self, member: int, indices: Tensor) -> None:
@@ -70,12 +70,9 @@ class Gradients:
         return found
 
     def _one_by_one(self, members: list[int], batch: Batch) -> list[float]:
-        losses = []
-        for place, member in enumerate(members):
-            for parameter, view in zip(self._own, self._layout.views(self._parameters[member]), strict=True):
-                parameter.data = view
-            loss, _, _ = self._task.loss(self._task.model, tuple(part[place] for part in batch))
-            slopes = torch.autograd.grad(loss, self._own)
-            torch.cat([slope.reshape(-1) for slope in slopes], out=self._gradients[member])
-            losses.append(loss.item())
-        return losses
+        return [
+            self._local.gradient(
+                self._parameters[member], tuple(part[place] for part in batch), self._gradients[member]
+            )
+            for place, member in enumerate(members)
+        ]

@@ -61,7 +61,6 @@ class _Hub:
     """A hub and the two directions of its link."""
 
     hub: Hub
-    shards: int
     inward: prices.Lane = field(default_factory=prices.Lane)
     outward: prices.Lane = field(default_factory=prices.Lane)
 
@@ -149,8 +148,7 @@ class Rehearsal:
 
     def _hub(self, slot: int) -> _Hub:
         ex, chosen = self.exchanges[slot], self.replicas[0].desks[slot].chosen
-        hub = Hub(ex, chosen, chosen.take(self.layout.start), self.world, self.plan.optimizer)
-        return _Hub(hub, getattr(ex.topology, "shards", 1))
+        return _Hub(Hub(ex, chosen, chosen.take(self.layout.start), self.world, self.plan.optimizer))
 
     def _life(self, member: int) -> Life:
         replica, step = self.replicas[member], 0
@@ -256,17 +254,15 @@ class Rehearsal:
         self._pushing.setdefault((member, slot), deque()).append(pushing)
         nbytes = wire.body.nbytes
         self._count(self._sent, member, slot, nbytes)
-        served = kept.inward.take(self.clock.now, nbytes / (self.cluster.rate * kept.shards))
-        arrival = max(served, self.clock.now + nbytes / self.cluster.rate) + self.cluster.latency
+        arrival = kept.inward.take(self.clock.now, nbytes / self.cluster.rate) + self.cluster.latency
         self.clock.call(arrival, lambda: self._answered(slot, kept.hub.push(member, round, wire)))
 
     def _answered(self, slot: int, answers: Sequence[tuple[int, Answer]]) -> None:
         kept, now = self.hubs[slot], self.clock.now
         for member, answer in answers:
             nbytes = answer.values.nbytes
-            served = kept.outward.take(now, nbytes / (self.cluster.rate * kept.shards))
-            transfer = nbytes / self.cluster.rate + self.cluster.latency
-            arrival = max(served + self.cluster.latency, now + transfer)
+            transfer = prices.message(self.cluster, nbytes)
+            arrival = kept.outward.take(now, nbytes / self.cluster.rate) + self.cluster.latency
             self._answers.setdefault((member, slot), deque()).append((arrival, 2 * transfer, answer))
             self.clock.wake(member)
 

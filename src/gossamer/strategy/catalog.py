@@ -21,9 +21,9 @@ def allreduce(route: Route = Auto()) -> Strategy:
     return Strategy((Exchange(route=route),))
 
 
-def parameter_server(shards: int = 1) -> Strategy:
+def parameter_server() -> Strategy:
     """A hub averages all gradients, steps, and hands the new parameters back."""
-    return Strategy((Exchange(topology=Hub(shards)),))
+    return Strategy((Exchange(topology=Hub()),))
 
 
 def backup_workers(backups: int = 1) -> Strategy:

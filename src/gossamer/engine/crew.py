@@ -1,0 +1,150 @@
+"""A crew of worker processes on this host: started once, given one job after the other, ended together."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from queue import Empty, Queue
+from types import TracebackType
+
+import msgspec
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from gossamer.engine.job import Job
+from gossamer.parts.refusal import Refused, whole
+from gossamer.records import Record, StepRecord, read
+
+_jobs = count()
+
+
+class CrewFailed(RuntimeError):
+    """A worker died; carries what it last said."""
+
+
+class Result:
+    """What a job left behind: the replicas, the hubs' centres, and every member's records."""
+
+    def __init__(self, folder: Path, size: int) -> None:
+        members = [load_file(folder / f"member-{rank}.safetensors") for rank in range(size)]
+        self.replicas: Tensor = torch.stack([member["parameters"] for member in members])
+        self.members: list[dict[str, Tensor]] = members
+        self.records: list[Record] = [
+            record for rank in range(size) for record in read(folder / f"journal-{rank}.jsonl")
+        ]
+
+    @property
+    def steps(self) -> list[StepRecord]:
+        """The step records of all members."""
+        return [record for record in self.records if isinstance(record, StepRecord)]
+
+
+class Crew:
+    """`size` worker processes joined in one world on loopback, through a store in a private folder: no port is open."""
+
+    def __init__(self, size: int, path: Sequence[str] = ()) -> None:
+        whole("crew", "size", size, 1, 1024)
+        self.size = size
+        self._folder = tempfile.TemporaryDirectory(prefix="gossamer-")
+        self._said: Queue[tuple[int, str | None]] = Queue()
+        self._errors = [deque[str](maxlen=60) for _ in range(size)]
+        self._workers = [self._start(rank, path) for rank in range(size)]
+        self._await("ready", 120.0)
+
+    def run(self, timeout: float = 300.0, **fields: object) -> Result:
+        """Run one job, given by the fields of `Job` but for its name and folder."""
+        name = f"job-{os.getpid()}-{next(_jobs)}"
+        folder = Path(self._folder.name) / name
+        folder.mkdir()
+        job = msgspec.convert({"name": name, "folder": str(folder), **fields}, Job)
+        line = msgspec.json.encode(job).decode() + "\n"
+        for worker in self._workers:
+            assert worker.stdin is not None
+            worker.stdin.write(line)
+            worker.stdin.flush()
+        self._await("done", timeout)
+        return Result(folder, self.size)
+
+    def close(self) -> None:
+        """End all workers, the patient way first."""
+        for worker in self._workers:
+            if worker.stdin is not None and not worker.stdin.closed:
+                worker.stdin.close()
+        for worker in self._workers:
+            try:
+                worker.wait(10.0)
+            except subprocess.TimeoutExpired:
+                worker.kill()
+                worker.wait()
+        self._folder.cleanup()
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._kill()
+        self.close()
+
+    def _start(self, rank: int, path: Sequence[str]) -> subprocess.Popen[str]:
+        env = {
+            **os.environ,
+            "RANK": str(rank),
+            "WORLD_SIZE": str(self.size),
+            "GOSSAMER_STORE": str(Path(self._folder.name) / "store"),
+            "GLOO_SOCKET_IFNAME": "lo",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": os.pathsep.join([*path, os.environ.get("PYTHONPATH", "")]).strip(os.pathsep),
+        }
+        command = [sys.executable, "-m", "gossamer.engine.worker"]
+        pipe = subprocess.PIPE
+        worker = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        threading.Thread(target=self._listen, args=(rank, worker), daemon=True).start()
+        threading.Thread(target=self._overhear, args=(rank, worker), daemon=True).start()
+        return worker
+
+    def _listen(self, rank: int, worker: subprocess.Popen[str]) -> None:
+        assert worker.stdout is not None
+        for line in worker.stdout:
+            self._said.put((rank, line.rstrip("\n")))
+        self._said.put((rank, None))
+
+    def _overhear(self, rank: int, worker: subprocess.Popen[str]) -> None:
+        assert worker.stderr is not None
+        for line in worker.stderr:
+            self._errors[rank].append(line)
+
+    def _await(self, word: str, timeout: float) -> None:
+        """Wait for the word of every worker; the first that dies ends the crew, with its last words."""
+        waiting, refused = set(range(self.size)), ""
+        while waiting:
+            try:
+                rank, line = self._said.get(timeout=timeout)
+            except Empty:
+                self._kill()
+                raise CrewFailed(f"workers {sorted(waiting)} did not say {word!r} within {timeout:.0f} s") from None
+            if line is None:
+                self._workers[rank].wait()
+                self._kill()
+                raise CrewFailed(f"worker {rank} ended with code {self._workers[rank].returncode}:\n{self._last(rank)}")
+            waiting.discard(rank)
+            refused = line.removeprefix("refused ") if line.startswith("refused ") else refused
+        if refused:
+            raise Refused(refused)
+
+    def _last(self, rank: int) -> str:
+        return "".join(self._errors[rank])
+
+    def _kill(self) -> None:
+        for worker in self._workers:
+            worker.kill()

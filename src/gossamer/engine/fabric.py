@@ -1,0 +1,118 @@
+"""The torch fabric: collectives and neighbour exchanges over torch.distributed. Knows wires and weights, no strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from gossamer.engine import routes
+from gossamer.parts.codec import Each, Heard, Max, Mean, Wire
+from gossamer.parts.route import Route, counted
+from gossamer.replica import combine
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a message is about."""
+
+    slot: int
+    step: int
+    turn: int
+
+    @property
+    def tag(self) -> int:
+        """The number torch.distributed matches sends and receives by."""
+        return (self.slot & 0x7F) << 24 | (self.step & 0xFFFFF) << 4 | (self.turn & 0xF)
+
+
+@dataclass
+class Pending:
+    """A mix under way; `wait` ends it and says what was heard."""
+
+    wait: Callable[[], Heard]
+
+
+class Fabric:
+    """One member's hold on the default process group; counts the bytes of every buffer it hands over."""
+
+    def __init__(self) -> None:
+        self.member, self.size = dist.get_rank(), dist.get_world_size()
+        self.sent = 0
+        self.heard = 0
+
+    def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
+        """Begin a mix of all members' wires."""
+        match wire:
+            case Mean(body):
+                return self._mean(key, body, route)
+            case Max(body):
+                return self._reduce(body.clone(), dist.ReduceOp.MAX, route)
+            case Each():
+                return Pending(lambda: self._each(wire))
+
+    def neighbours(self, key: Key, wire: Wire, weights: Mapping[int, float], listeners: tuple[int, ...]) -> Pending:
+        """Begin an exchange with neighbours: my wire to all listeners, theirs to me. All wires are of one size."""
+        body = wire.body.contiguous()
+        works = [dist.isend(body, listener, tag=key.tag) for listener in listeners]
+        self.sent += body.nbytes * len(listeners)
+
+        def wait() -> Heard:
+            heard: list[tuple[float, Wire]] = []
+            for sender in sorted(weights):
+                if sender == self.member:
+                    heard.append((weights[sender], wire))
+                    continue
+                theirs = torch.empty_like(body)
+                dist.recv(theirs, sender, tag=key.tag)
+                self.heard += theirs.nbytes
+                heard.append((weights[sender], type(wire)(theirs)))
+            for work in works:
+                assert work is not None
+                work.wait()
+            return combine(heard)
+
+        return Pending(wait)
+
+    def _mean(self, key: Key, body: Tensor, route: Route) -> Pending:
+        mine = body * (1.0 / self.size)
+        if route.native:
+            return self._reduce(mine, dist.ReduceOp.SUM, route)
+
+        def wait() -> Heard:
+            sent = routes.run(route, mine, self.member, self.size, key.tag)
+            self.sent, self.heard = self.sent + sent, self.heard + sent
+            return Heard(whole=mine)
+
+        return Pending(wait)
+
+    def _reduce(self, mine: Tensor, how: dist.ReduceOp.RedOpType, route: Route) -> Pending:
+        """The backend's own all-reduce; it does not tell its bytes, so they are counted as those of the ring."""
+        work = dist.all_reduce(mine, how, async_op=True)
+        sent = counted(route, self.member, self.size, mine.numel()) * mine.element_size()
+        self.sent, self.heard = self.sent + sent, self.heard + sent
+
+        def wait() -> Heard:
+            assert work is not None
+            work.wait()
+            return Heard(whole=mine)
+
+        return Pending(wait)
+
+    def _each(self, wire: Wire) -> Heard:
+        """Hear every member's bytes, which may differ in number from member to member."""
+        body = wire.body.contiguous()
+        counts = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
+        dist.all_gather(counts, torch.tensor([body.numel()]))
+        longest = max(int(count) for count in counts)
+        padded = body.new_zeros(longest)
+        padded[: body.numel()] = body
+        gathered = [torch.empty_like(padded) for _ in range(self.size)]
+        dist.all_gather(gathered, padded)
+        self.sent += body.nbytes * (self.size - 1)
+        parts = [part[: int(count)] for part, count in zip(gathered, counts, strict=True)]
+        self.heard += sum(part.nbytes for member, part in enumerate(parts) if member != self.member)
+        return Heard(apart=tuple((1.0 / self.size, part) for part in parts))

@@ -1,0 +1,172 @@
+"""What a member does for others while it trains: it answers pulls, and plays the hubs that live with it.
+
+Main threads ask on one process group and hear on another; a serving thread listens on the first and speaks on the
+second, so the two never stand in each other's way. Nothing but tensors of numbers travels.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from gossamer.parts.codec import Each, Max, Mean, Wire
+from gossamer.replica import Answer, Hub
+
+PULL, PUSH, BYE, TAKEN, ANSWER = range(5)
+WIRES: tuple[type[Mean] | type[Max] | type[Each], ...] = (Mean, Max, Each)
+DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8)
+ASK, HEAR = 1, 2  # tags of headers; a body follows its header under the next number
+HEADER = 8
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The two process groups of a world's services."""
+
+    asks: dist.ProcessGroup
+    replies: dist.ProcessGroup
+
+
+class Service:
+    """One member's counter: a thread that serves until every other member has said goodbye."""
+
+    def __init__(self, lines: Lines, hubs: dict[int, Hub], show: Callable[[int], Tensor], *, acknowledge: bool) -> None:
+        self.lines, self.hubs, self._show, self._acknowledge = lines, hubs, show, acknowledge
+        self.member, self.size = dist.get_rank(), dist.get_world_size()
+        self.lock = threading.Lock()
+        self.served: dict[int, int] = {}
+        self._mine: dict[int, deque[Answer]] = {}
+        self._news = threading.Condition(self.lock)
+        self._speaking = threading.Lock()
+        self._trouble: BaseException | None = None
+        self._thread = threading.Thread(target=self._serve, name="gossamer-service", daemon=True)
+        self._thread.start()
+
+    def push(self, slot: int, round: int, wire: Wire) -> None:
+        """The member's own push to a hub that lives with it."""
+        with self.lock:
+            answers = self.hubs[slot].push(self.member, round, wire)
+        self._deliver(slot, answers)
+
+    def answer(self, slot: int, timeout: float) -> Answer:
+        """The answer to the member's own push, when it is due."""
+        with self._news:
+            if not self._news.wait_for(lambda: self._trouble is not None or bool(self._mine.get(slot)), timeout):
+                raise TimeoutError(f"the hub of slot {slot}, which lives with member {self.member}, has not answered")
+            if self._trouble is not None:
+                raise self._trouble
+            return self._mine[slot].popleft()
+
+    def close(self) -> None:
+        """Say goodbye to all others and serve them until they do."""
+        for other in range(self.size):
+            if other != self.member:
+                dist.send(_header(BYE), other, self.lines.asks, ASK)
+        self._thread.join()
+        if self._trouble is not None:
+            raise self._trouble
+
+    def _serve(self) -> None:
+        goodbyes = 0
+        try:
+            while goodbyes < self.size - 1:
+                header = torch.empty(HEADER, dtype=torch.int64)
+                sender = dist.recv(header, None, self.lines.asks, ASK)
+                kind = int(header[0])
+                if kind == BYE:
+                    goodbyes += 1
+                elif kind == PULL:
+                    self._give(sender, int(header[1]))
+                else:
+                    self._take(sender, header)
+        except BaseException as error:  # the main thread must hear of it, whatever it is
+            with self._news:
+                self._trouble = error
+                self._news.notify_all()
+
+    def _give(self, asker: int, slot: int) -> None:
+        with self.lock:
+            shown = self._show(slot).clone()
+            self.served[slot] = self.served.get(slot, 0) + shown.nbytes
+        self._say(asker, _header(ANSWER, slot, shown.nbytes), shown)
+
+    def _take(self, sender: int, header: Tensor) -> None:
+        _, slot, round, length, kind, dtype, _, _ = (int(number) for number in header)
+        body = torch.empty(length, dtype=DTYPES[dtype])
+        dist.recv(body, sender, self.lines.asks, ASK + 16)
+        with self.lock:
+            answers = self.hubs[slot].push(sender, round, WIRES[kind](body))
+        if self._acknowledge:
+            self._say(sender, _header(TAKEN, slot), None)
+        self._deliver(slot, answers)
+
+    def _deliver(self, slot: int, answers: list[tuple[int, Answer]]) -> None:
+        for member, answer in answers:
+            if member == self.member:
+                with self._news:
+                    self._mine.setdefault(slot, deque()).append(answer)
+                    self._news.notify_all()
+            else:
+                numbers = (answer.values.nbytes, answer.version, answer.staleness, int(answer.dropped))
+                self._say(member, _header(ANSWER, slot, *numbers), answer.values)
+
+    def _say(self, member: int, header: Tensor, body: Tensor | None) -> None:
+        with self._speaking:
+            dist.send(header, member, self.lines.replies, HEAR)
+            if body is not None:
+                dist.send(body.contiguous(), member, self.lines.replies, HEAR + 16)
+
+
+class Counter:
+    """The other side: how a member asks another one's service."""
+
+    def __init__(self, lines: Lines, *, acknowledged: bool) -> None:
+        self._lines, self._acknowledged = lines, acknowledged
+        self._answers: dict[tuple[int, int], deque[tuple[Tensor, Tensor]]] = {}
+
+    def pull(self, owner: int, slot: int, like: Tensor) -> Tensor:
+        """Another member's parameters as they are right now."""
+        dist.send(_header(PULL, slot), owner, self._lines.asks, ASK)
+        return self._hear(owner, slot, like)[1]
+
+    def push(self, owner: int, slot: int, round: int, wire: Wire, like: Tensor) -> None:
+        """Tell a hub; its answer comes when it is due."""
+        body = wire.body.contiguous()
+        kind, dtype = WIRES.index(type(wire)), DTYPES.index(body.dtype)
+        dist.send(_header(PUSH, slot, round, body.numel(), kind, dtype), owner, self._lines.asks, ASK)
+        dist.send(body, owner, self._lines.asks, ASK + 16)
+        if self._acknowledged:
+            while not self._next(owner, like):
+                pass
+
+    def answer(self, owner: int, slot: int, like: Tensor) -> Answer:
+        """What the hub said to the earliest push that it has not yet answered."""
+        header, values = self._hear(owner, slot, like)
+        return Answer(values, int(header[3]), int(header[4]), bool(header[5]))
+
+    def _hear(self, owner: int, slot: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        key = (owner, slot)
+        while not self._answers.get(key):
+            self._next(owner, like)
+        return self._answers[key].popleft()
+
+    def _next(self, owner: int, like: Tensor) -> bool:
+        """Hear one message; True if it says that a push was taken."""
+        header = torch.empty(HEADER, dtype=torch.int64)
+        dist.recv(header, owner, self._lines.replies, HEAR)
+        if int(header[0]) == TAKEN:
+            return True
+        values = torch.empty(int(header[2]) // like.element_size(), dtype=like.dtype)
+        dist.recv(values, owner, self._lines.replies, HEAR + 16)
+        self._answers.setdefault((owner, int(header[1])), deque()).append((header, values))
+        return False
+
+
+def _header(*numbers: int) -> Tensor:
+    return torch.tensor([*numbers, *[0] * (HEADER - len(numbers))], dtype=torch.int64)

@@ -1,0 +1,224 @@
+"""The real run of one member: performs phases on a fabric, on the wall clock. It knows no named system."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, nullcontext
+
+import torch
+
+from gossamer.engine.fabric import Fabric, Key, Pending
+from gossamer.engine.service import Counter, Lines, Service
+from gossamer.engine.turns import Turns
+from gossamer.parts.codec import Heard, Wire
+from gossamer.parts.topology import Everyone, Neighbours
+from gossamer.parts.world import World
+from gossamer.recipes import Optimizer
+from gossamer.records import StepRecord
+from gossamer.replica import Answer, Hub, Layout, Local, Replica, conclude
+from gossamer.strategy import AnyStrategy, Compute, Meet, Send, Settle, Update, fits, phases, slots
+from gossamer.tasks import Stream, Task
+
+PATIENCE = 120.0  # seconds a hub may take to answer before we say that it does not
+OWNER = 0  # the member that hubs live with
+
+
+class Stepper:
+    """One member's replica, fabric and counters; `step` plays one step and returns its record."""
+
+    def __init__(
+        self,
+        task: Task,
+        strategy: AnyStrategy,
+        world: World,
+        optimizer: Optimizer,
+        batch: int,
+        lines: Lines,
+        turns: Turns,
+    ) -> None:
+        fits(strategy, world)
+        optimizer.suits(strategy)
+        self.task, self.strategy, self.world, self.turns = task, strategy, world, turns
+        self.fabric, self.stream = Fabric(), Stream(task.size, batch, world)
+        self.member = self.fabric.member
+        layout = Layout(task.model)
+        storage = (torch.empty_like(layout.start), torch.zeros_like(layout.start))
+        self.replica = Replica(self.member, world, strategy, layout, storage, optimizer)
+        self.local = Local(task, layout)
+        self.exchanges = slots(strategy)
+        self.hubs = {
+            slot: Hub(ex, desk.chosen, desk.chosen.take(layout.start), world, optimizer)
+            for slot, (ex, desk) in enumerate(zip(self.exchanges, self.replica.desks, strict=True))
+            if ex.hub and self.member == OWNER
+        }
+        served = any(ex.hub or ex.meets for ex in self.exchanges)
+        self.service = Service(lines, self.hubs, self.replica.shown, acknowledge=turns.scripted) if served else None
+        self.counter = Counter(lines, acknowledged=turns.scripted)
+        self.began = time.perf_counter()
+        self._speaking: dict[tuple[int, int], tuple[Generator[Wire, Heard, None], Pending]] = {}
+        self._pushing: dict[int, deque[Generator[Wire, Answer, None]]] = {}
+        self._note = _Note()
+
+    def step(self, step: int) -> StepRecord:
+        """Play one step."""
+        self._note = note = _Note()
+        for phase in phases(self.strategy, step):
+            match phase:
+                case Compute(gate):
+                    with self._span("wait"):
+                        self.turns.gate(step, gate)
+                    with self._span("compute"):
+                        self._compute(step)
+                    with self._span("wait"):
+                        self.turns.take()
+                case Send(slot):
+                    with self._span("send"):
+                        self._send(slot, step)
+                case Settle(slot, sent):
+                    with self._span("wait"):
+                        self._settle(slot, sent)
+                case Meet(slot):
+                    with self._span("wait"):
+                        self._meet(slot, step)
+                case Update():
+                    with self._span("compute"), self._still():
+                        self.replica.update()
+        self.turns.give(step)
+        return StepRecord(
+            self.member, step, time.perf_counter() - self.began, note.loss, note.spans,
+            self._sent(), note.heard, note.staleness, note.dropped,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Serve the others until they are done too."""
+        if self.service is not None:
+            self.service.close()
+
+    def _compute(self, step: int) -> None:
+        self.replica.begin(step)
+        indices = self.stream.indices(self.member, step)
+        batch = tuple(part[indices] for part in self.task.train)
+        self._note.loss = self.local.gradient(self.replica.parameters, batch, self.replica.gradients)
+
+    def _send(self, slot: int, step: int) -> None:
+        if self.exchanges[slot].hub:
+            self._push(slot, step)
+            return
+        speaking = self.replica.exchange(slot, step)
+        wire = next(speaking)
+        self._speaking[slot, step] = (speaking, self._mix(Key(slot, step, 0), wire))
+
+    def _mix(self, key: Key, wire: Wire) -> Pending:
+        """Begin the mix the topology asks for, and count its bytes to its slot."""
+        ex, round = self.exchanges[key.slot], self.exchanges[key.slot].round(key.step)
+        match ex.topology.mixing(self.member, round, self.world, key.slot):
+            case Everyone():
+                return self.fabric.everyone(key, wire, ex.route)
+            case Neighbours(weights):
+                listeners = ex.topology.listeners(self.member, round, self.world, key.slot)
+                return self.fabric.neighbours(key, wire, weights, listeners)
+            case other:
+                raise AssertionError(f"{other} does not mix wires")
+
+    def _settle(self, slot: int, sent: int) -> None:
+        if self.exchanges[slot].hub:
+            self._take_answer(slot)
+            return
+        self._note.staleness = max(self._note.staleness, self.exchanges[slot].synchrony.delay)
+        speaking, pending = self._speaking.pop((slot, sent))
+        turn = 0
+        while True:
+            heard = pending.wait()
+            try:
+                with self._still():
+                    wire = speaking.send(heard)
+            except StopIteration:
+                self._tally(slot)
+                return
+            turn += 1
+            pending = self._mix(Key(slot, sent, turn), wire)
+
+    def _meet(self, slot: int, step: int) -> None:
+        ex = self.exchanges[slot]
+        if ex.hub:
+            self._push(slot, step)
+            self._take_answer(slot)
+            return
+        mixing = ex.topology.mixing(self.member, ex.round(step), self.world, slot)
+        assert isinstance(mixing, Neighbours)
+        like, shown = self.replica.shown(slot), {}
+        for partner in mixing.weights:
+            if partner != self.member:
+                shown[partner] = self.counter.pull(partner, slot, like)
+                self._note.hear(slot, shown[partner].nbytes)
+        with self._still():
+            self.replica.pull(slot, mixing.weights, shown)
+
+    def _push(self, slot: int, step: int) -> None:
+        round = self.replica.desks[slot].round
+        pushing = self.replica.push(slot, step)
+        wire = next(pushing)
+        self._pushing.setdefault(slot, deque()).append(pushing)
+        self._note.send(slot, wire.body.nbytes)
+        if self.member == OWNER:
+            assert self.service is not None
+            self.service.push(slot, round, wire)
+        else:
+            self.counter.push(OWNER, slot, round, wire, self.replica.parameters)
+
+    def _take_answer(self, slot: int) -> None:
+        self.turns.give_way()
+        if self.member == OWNER:
+            assert self.service is not None
+            answer = self.service.answer(slot, PATIENCE)
+        else:
+            answer = self.counter.answer(OWNER, slot, self.replica.parameters)
+        self._note.hear(slot, answer.values.nbytes)
+        self._note.staleness = max(self._note.staleness, answer.staleness)
+        self._note.dropped += answer.dropped
+        with self._still():
+            conclude(self._pushing[slot].popleft(), answer)
+
+    def _tally(self, slot: int) -> None:
+        self._note.send(slot, self.fabric.sent)
+        self._note.hear(slot, self.fabric.heard)
+        self.fabric.sent = self.fabric.heard = 0
+
+    def _sent(self) -> dict[int, int]:
+        """Bytes sent by slot, those served to others since the last record included."""
+        if self.service is not None:
+            with self.service.lock:
+                served, self.service.served = self.service.served, {}
+            for slot, nbytes in served.items():
+                self._note.send(slot, nbytes)
+        return self._note.sent
+
+    def _still(self) -> threading.Lock | nullcontext[None]:
+        """Hold the parameters still against readers while they change."""
+        return self.service.lock if self.service is not None else nullcontext()
+
+    @contextmanager
+    def _span(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        yield
+        self._note.spans[name] += time.perf_counter() - began
+
+
+class _Note:
+    """What a member notes down during one step."""
+
+    def __init__(self) -> None:
+        self.spans = {"compute": 0.0, "send": 0.0, "wait": 0.0}
+        self.sent: dict[int, int] = {}
+        self.heard: dict[int, int] = {}
+        self.staleness = self.dropped = 0
+        self.loss = 0.0
+
+    def send(self, slot: int, nbytes: int) -> None:
+        self.sent[slot] = self.sent.get(slot, 0) + nbytes
+
+    def hear(self, slot: int, nbytes: int) -> None:
+        self.heard[slot] = self.heard.get(slot, 0) + nbytes

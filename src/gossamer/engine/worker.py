@@ -1,0 +1,86 @@
+"""A worker process: joins its world, then plays one job after the other as they come on standard input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import torch
+import torch.distributed as dist
+from safetensors.torch import save_file
+
+from gossamer.engine.job import Job
+from gossamer.engine.service import Lines
+from gossamer.engine.stepper import Stepper
+from gossamer.engine.turns import Turns
+from gossamer.parts.refusal import Refused
+from gossamer.parts.world import World
+from gossamer.recipes import Optimizer
+from gossamer.records import Header, Journal
+from gossamer.strategy import parse
+from gossamer.tasks import build
+
+PATIENCE = timedelta(seconds=120)
+
+
+def main() -> None:
+    """Join by RANK, WORLD_SIZE and GOSSAMER_STORE; answer each job with one line on standard output."""
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    torch.set_num_threads(1)
+    store = dist.FileStore(os.environ["GOSSAMER_STORE"], size)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
+    lines = Lines(dist.new_group(timeout=PATIENCE), dist.new_group(timeout=PATIENCE))
+    say("ready")
+    for line in sys.stdin:
+        job = msgspec.json.decode(line.encode(), type=Job)
+        try:
+            play(job, store, lines)
+        except Refused as error:
+            say(f"refused {error}")
+        else:
+            say("done")
+    dist.destroy_process_group()
+
+
+def play(job: Job, store: dist.Store, lines: Lines) -> None:
+    """Run one job and leave this member's journal and final parameters in its folder."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    strategy, world = parse(job.strategy), World(size, job.seed)
+    optimizer = Optimizer(job.optimizer, job.rate, job.momentum, job.decay)
+    turns = Turns(store, job.name, rank, size, job.order)
+    task = build(job.task, job.seed, dict(job.options))
+    stepper = Stepper(task, strategy, world, optimizer, job.batch, lines, turns)
+    steps = job.steps if job.order is None else turns.steps
+    header = Header(
+        "engine",
+        repr(strategy),
+        size,
+        job.seed,
+        job.task,
+        repr(optimizer),
+        job.batch,
+        steps,
+        {"fabric": "torch (gloo)"},
+    )
+    with Journal(Path(job.folder) / f"journal-{rank}.jsonl") as journal:
+        journal.write(header)
+        for step in range(steps):
+            journal.write(stepper.step(step))
+    stepper.close()
+    kept = {f"hub {slot}": hub.centre.clone() for slot, hub in stepper.hubs.items()}
+    masses = {f"mass {slot}": torch.tensor(desk.mass) for slot, desk in enumerate(stepper.replica.desks)}
+    save_file(
+        {"parameters": stepper.replica.parameters, **kept, **masses}, Path(job.folder) / f"member-{rank}.safetensors"
+    )
+
+
+def say(what: str) -> None:
+    """One line to whoever started this process."""
+    print(what.replace("\n", " "), flush=True)
+
+
+if __name__ == "__main__":
+    main()
