@@ -137,7 +137,7 @@ def downpour(
 
 
 def easgd(w: Array, data: Data, eta: float, beta: float, tau: int, mu: float = 0.0) -> tuple[Array, Array]:
-    """x -= eta g(x) + a (x - c); c += sum a (x - c), all from the old values, a = beta/p, every tau steps (eqs 3, 4)."""
+    """x -= eta g(x) + a (x - c); c += sum a (x - c), from the old values, a = beta/p, every tau steps (eqs 3, 4)."""
     alpha, x, c = beta / len(data), np.tile(w, (len(data), 1)), w
     steps = [SGD(eta, mu) for _ in data]
     for t, now in enumerate(zip(*data, strict=True)):
@@ -145,6 +145,20 @@ def easgd(w: Array, data: Data, eta: float, beta: float, tau: int, mu: float = 0
         stepped = [step(mine, gradient(mine, batch)) for step, mine, batch in zip(steps, x, now, strict=True)]
         x = np.array(stepped) - pull
         c = c + pull.sum(0)
+    return x, c
+
+
+def easgd_unordered(
+    w: Array, data: Data, eta: float, order: Sequence[int], beta: float, tau: int, mu: float = 0.0
+) -> tuple[Array, Array]:
+    """EASGD without rounds: fetch c; d = a (x - c); c += d; take the local step; x -= d (Zhang et al., algorithm 1)."""
+    alpha, x, c, done = beta / len(data), np.tile(w, (len(data), 1)), w, [0] * len(data)
+    steps = [SGD(eta, mu) for _ in data]
+    for m in order:
+        d = alpha * (x[m] - c) if done[m] % tau == 0 else np.zeros_like(w)
+        c = c + d
+        x[m] = steps[m](x[m], gradient(x[m], data[m][done[m]])) - d
+        done[m] += 1
     return x, c
 
 
@@ -158,10 +172,8 @@ def local_sgd(w: Array, data: Data, eta: float, tau: int, mu: float = 0.0) -> Ar
     return x
 
 
-def diloco(
-    w: Array, data: Data, eta: float, tau: int, rate: float = 0.7, outer: float = 0.9, mu: float = 0.0
-) -> Array:
-    """Outer gradient = start - mean of ends; Nesterov: v = m v + G; start -= rate (G + m v). Inner state stays local."""
+def diloco(w: Array, data: Data, eta: float, tau: int, rate: float = 0.7, outer: float = 0.9, mu: float = 0.0) -> Array:
+    """Outer gradient G = start - mean of ends; v = m v + G; start -= rate (G + m v). Inner state stays local."""
     x, steps, v = np.tile(w, (len(data), 1)), [SGD(eta, mu) for _ in data], np.zeros_like(w)
     for t, now in enumerate(zip(*data, strict=True)):
         x = np.array([step(mine, gradient(mine, b)) for step, mine, b in zip(steps, x, now, strict=True)])

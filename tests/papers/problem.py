@@ -1,4 +1,4 @@
-"""The tiny float64 problem that oracles and rehearsals both solve, and how a rehearsal of it is played."""
+"""The tiny float64 problem that oracles and rehearsals both solve, and how to play it, rehearsed or in plain torch."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gossamer.recipes import Optimizer
 from gossamer.sim.rehearse import Plan, Rehearsal
 from gossamer.strategy import AnyStrategy
 from gossamer.tasks import Batch, Stream, Task
+from gossamer.tasks.digits import digits
 
 SAMPLES, BATCH = 97, 4  # a prime, so that batches straddle the seam between epochs
 RATE = 0.2
@@ -36,6 +37,16 @@ def tiny(seed: int = 0, dtype: torch.dtype = torch.float64) -> Task:
     teacher = torch.randn(5, 3, generator=dice, dtype=dtype)
     wanted = (inputs @ teacher).sin() + 0.3 * torch.randn(SAMPLES, 3, generator=dice, dtype=dtype)
     return Task(model, (inputs, wanted), (inputs[:8], wanted[:8]), squared)
+
+
+def small_digits() -> Task:
+    """Real digits in single precision, and a network small enough to rehearse many times."""
+    return digits(hidden=16)
+
+
+def tiny_32() -> Task:
+    """The tiny task in single precision."""
+    return tiny(dtype=torch.float32)
 
 
 def start(task: Task) -> np.ndarray:
@@ -79,7 +90,26 @@ def gap(found: Tensor, wanted: np.ndarray | Tensor) -> float:
     return difference if difference == difference else float("inf")
 
 
-def shuffled(size: int, steps: int, seed: int) -> tuple[int, ...]:
-    """An order of rounds, each member once a round, in another order every time."""
-    dice = np.random.default_rng(seed)
-    return tuple(int(member) for _ in range(steps) for member in dice.permutation(size))
+def trained(task: Task, strategy: AnyStrategy, size: int, steps: int, mu: float = 0.0) -> Tensor:
+    """One of the replicas, having made sure that they are all the same."""
+    plan = Plan(task, strategy, World(size), Optimizer("sgd", RATE, mu), BATCH, steps)
+    found = Rehearsal(plan).run().replicas
+    assert all(torch.equal(found[0], replica) for replica in found)
+    return found[0]
+
+
+def in_one_process(task: Task, size: int, steps: int, mu: float = 0.0) -> Tensor:
+    """Plain torch: one model, one optimizer, the batches of all workers pooled."""
+    stream, (inputs, wanted) = Stream(task.size, size * BATCH, World(1)), task.train
+    optimizer = torch.optim.SGD(task.model.parameters(), lr=RATE, momentum=mu)
+    for step in range(steps):
+        at = stream.indices(0, step)
+        found = task.model(inputs[at])
+        if wanted.dtype.is_floating_point:
+            loss = 0.5 * (found - wanted[at]).square().sum(-1).mean()
+        else:
+            loss = nn.functional.cross_entropy(found, wanted[at])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return torch.cat([parameter.detach().reshape(-1) for parameter in task.model.parameters()])

@@ -56,6 +56,7 @@ class Crew:
         self._folder = tempfile.TemporaryDirectory(prefix="gossamer-")
         self._said: Queue[tuple[int, str | None]] = Queue()
         self._errors = [deque[str](maxlen=60) for _ in range(size)]
+        self._listeners: list[threading.Thread] = []
         self._workers = [self._start(rank, path) for rank in range(size)]
         self._await("ready", 120.0)
 
@@ -84,6 +85,12 @@ class Crew:
             except subprocess.TimeoutExpired:
                 worker.kill()
                 worker.wait()
+        for listener in self._listeners:
+            listener.join()
+        for worker in self._workers:
+            for pipe in (worker.stdout, worker.stderr):
+                if pipe is not None:
+                    pipe.close()
         self._folder.cleanup()
 
     def __enter__(self) -> Crew:
@@ -109,8 +116,10 @@ class Crew:
         command = [sys.executable, "-m", "gossamer.engine.worker"]
         pipe = subprocess.PIPE
         worker = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-        threading.Thread(target=self._listen, args=(rank, worker), daemon=True).start()
-        threading.Thread(target=self._overhear, args=(rank, worker), daemon=True).start()
+        for listen in (self._listen, self._overhear):
+            listener = threading.Thread(target=listen, args=(rank, worker), daemon=True)
+            listener.start()
+            self._listeners.append(listener)
         return worker
 
     def _listen(self, rank: int, worker: subprocess.Popen[str]) -> None:

@@ -1,7 +1,8 @@
-"""The torch fabric: collectives and neighbour exchanges over torch.distributed. Knows wires and weights, no strategy."""
+"""The torch fabric: collectives and neighbour exchanges over torch.distributed. Knows no strategy."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -41,8 +42,8 @@ class Fabric:
 
     def __init__(self) -> None:
         self.member, self.size = dist.get_rank(), dist.get_world_size()
-        self.sent = 0
-        self.heard = 0
+        self.sent: Counter[int] = Counter()  # bytes by slot, since whoever records them last took them
+        self.heard: Counter[int] = Counter()
 
     def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
         """Begin a mix of all members' wires."""
@@ -50,15 +51,16 @@ class Fabric:
             case Mean(body):
                 return self._mean(key, body, route)
             case Max(body):
-                return self._reduce(body.clone(), dist.ReduceOp.MAX, route)
+                return self._reduce(key, body.clone(), dist.ReduceOp.MAX, route)
             case Each():
-                return Pending(lambda: self._each(wire))
+                self.sent[key.slot] += wire.body.nbytes * (self.size - 1)
+                return Pending(lambda: self._each(key, wire))
 
     def neighbours(self, key: Key, wire: Wire, weights: Mapping[int, float], listeners: tuple[int, ...]) -> Pending:
         """Begin an exchange with neighbours: my wire to all listeners, theirs to me. All wires are of one size."""
         body = wire.body.contiguous()
         works = [dist.isend(body, listener, tag=key.tag) for listener in listeners]
-        self.sent += body.nbytes * len(listeners)
+        self.sent[key.slot] += body.nbytes * len(listeners)
 
         def wait() -> Heard:
             heard: list[tuple[float, Wire]] = []
@@ -68,7 +70,7 @@ class Fabric:
                     continue
                 theirs = torch.empty_like(body)
                 dist.recv(theirs, sender, tag=key.tag)
-                self.heard += theirs.nbytes
+                self.heard[key.slot] += theirs.nbytes
                 heard.append((weights[sender], type(wire)(theirs)))
             for work in works:
                 assert work is not None
@@ -80,29 +82,31 @@ class Fabric:
     def _mean(self, key: Key, body: Tensor, route: Route) -> Pending:
         mine = body * (1.0 / self.size)
         if route.native:
-            return self._reduce(mine, dist.ReduceOp.SUM, route)
+            return self._reduce(key, mine, dist.ReduceOp.SUM, route)
 
         def wait() -> Heard:
-            sent = routes.run(route, mine, self.member, self.size, key.tag)
-            self.sent, self.heard = self.sent + sent, self.heard + sent
+            sent, heard = routes.run(route, mine, self.member, self.size, key.tag)
+            self.sent[key.slot] += sent
+            self.heard[key.slot] += heard
             return Heard(whole=mine)
 
         return Pending(wait)
 
-    def _reduce(self, mine: Tensor, how: dist.ReduceOp.RedOpType, route: Route) -> Pending:
+    def _reduce(self, key: Key, mine: Tensor, how: dist.ReduceOp.RedOpType, route: Route) -> Pending:
         """The backend's own all-reduce; it does not tell its bytes, so they are counted as those of the ring."""
         work = dist.all_reduce(mine, how, async_op=True)
-        sent = counted(route, self.member, self.size, mine.numel()) * mine.element_size()
-        self.sent, self.heard = self.sent + sent, self.heard + sent
+        sent, heard = counted(route, self.member, self.size, mine.numel())
+        self.sent[key.slot] += sent * mine.element_size()
 
         def wait() -> Heard:
             assert work is not None
             work.wait()
+            self.heard[key.slot] += heard * mine.element_size()
             return Heard(whole=mine)
 
         return Pending(wait)
 
-    def _each(self, wire: Wire) -> Heard:
+    def _each(self, key: Key, wire: Wire) -> Heard:
         """Hear every member's bytes, which may differ in number from member to member."""
         body = wire.body.contiguous()
         counts = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
@@ -112,7 +116,6 @@ class Fabric:
         padded[: body.numel()] = body
         gathered = [torch.empty_like(padded) for _ in range(self.size)]
         dist.all_gather(gathered, padded)
-        self.sent += body.nbytes * (self.size - 1)
         parts = [part[: int(count)] for part, count in zip(gathered, counts, strict=True)]
-        self.heard += sum(part.nbytes for member, part in enumerate(parts) if member != self.member)
+        self.heard[key.slot] += sum(part.nbytes for member, part in enumerate(parts) if member != self.member)
         return Heard(apart=tuple((1.0 / self.size, part) for part in parts))

@@ -9,9 +9,9 @@ from torch import Tensor
 from gossamer.parts.route import Route, span
 
 
-def run(route: Route, vector: Tensor, member: int, size: int, tag: int) -> int:
-    """Sum `vector` over all members along the route's moves; returns the bytes this member sent."""
-    count, length, sent = route.chunks(size), vector.numel(), 0
+def run(route: Route, vector: Tensor, member: int, size: int, tag: int) -> tuple[int, int]:
+    """Sum `vector` over all members along the route's moves; returns the bytes this member sent and heard."""
+    count, length, sent, heard = route.chunks(size), vector.numel(), 0, 0
     inbox = torch.empty_like(vector)
     for move in route.moves(member, size):
         leaving = vector[span(move.send, count, length)]
@@ -23,9 +23,10 @@ def run(route: Route, vector: Tensor, member: int, size: int, tag: int) -> int:
             sent += leaving.nbytes
         if coming.numel():
             works.append(dist.irecv(coming, move.source, tag=tag))
+            heard += coming.nbytes
         for work in works:
             assert work is not None
             work.wait()
         if move.add:
             vector[into].add_(coming)
-    return sent
+    return sent, heard

@@ -41,9 +41,12 @@ class Service:
         self.member, self.size = dist.get_rank(), dist.get_world_size()
         self.lock = threading.Lock()
         self.served: dict[int, int] = {}
+        self.done = 0  # steps this member has completed, told to whoever pulls
         self._mine: dict[int, deque[Answer]] = {}
         self._news = threading.Condition(self.lock)
-        self._speaking = threading.Lock()
+        self._leaving: dict[int, deque[tuple[dist.Work | None, Tensor]]] = {}
+        delays = [hub.exchange.synchrony.delay for hub in hubs.values()]
+        self._unheard = 3 * (max(delays, default=0) + 2) * max(1, len(hubs))
         self._trouble: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name="gossamer-service", daemon=True)
         self._thread.start()
@@ -51,8 +54,7 @@ class Service:
     def push(self, slot: int, round: int, wire: Wire) -> None:
         """The member's own push to a hub that lives with it."""
         with self.lock:
-            answers = self.hubs[slot].push(self.member, round, wire)
-        self._deliver(slot, answers)
+            self._deliver(slot, self.hubs[slot].push(self.member, round, wire))
 
     def answer(self, slot: int, timeout: float) -> Answer:
         """The answer to the member's own push, when it is due."""
@@ -69,6 +71,10 @@ class Service:
             if other != self.member:
                 dist.send(_header(BYE), other, self.lines.asks, ASK)
         self._thread.join()
+        for said in self._leaving.values():
+            for work, _ in said:
+                assert work is not None
+                work.wait()
         if self._trouble is not None:
             raise self._trouble
 
@@ -94,7 +100,7 @@ class Service:
         with self.lock:
             shown = self._show(slot).clone()
             self.served[slot] = self.served.get(slot, 0) + shown.nbytes
-        self._say(asker, _header(ANSWER, slot, shown.nbytes), shown)
+            self._say(asker, _header(ANSWER, slot, shown.nbytes, self.done), shown)
 
     def _take(self, sender: int, header: Tensor) -> None:
         _, slot, round, length, kind, dtype, _, _ = (int(number) for number in header)
@@ -102,25 +108,33 @@ class Service:
         dist.recv(body, sender, self.lines.asks, ASK + 16)
         with self.lock:
             answers = self.hubs[slot].push(sender, round, WIRES[kind](body))
-        if self._acknowledge:
-            self._say(sender, _header(TAKEN, slot), None)
-        self._deliver(slot, answers)
+            if self._acknowledge:
+                self._say(sender, _header(TAKEN, slot), None)
+            self._deliver(slot, answers)
 
     def _deliver(self, slot: int, answers: list[tuple[int, Answer]]) -> None:
+        """Hand answers out, under the lock, so that they leave in the order the hub gave them."""
         for member, answer in answers:
             if member == self.member:
-                with self._news:
-                    self._mine.setdefault(slot, deque()).append(answer)
-                    self._news.notify_all()
+                self._mine.setdefault(slot, deque()).append(answer)
+                self._news.notify_all()
             else:
                 numbers = (answer.values.nbytes, answer.version, answer.staleness, int(answer.dropped))
                 self._say(member, _header(ANSWER, slot, *numbers), answer.values)
 
     def _say(self, member: int, header: Tensor, body: Tensor | None) -> None:
-        with self._speaking:
-            dist.send(header, member, self.lines.replies, HEAR)
-            if body is not None:
-                dist.send(body.contiguous(), member, self.lines.replies, HEAR + 16)
+        """Begin to send; nobody waits here, since whom we speak to may itself be waiting for us elsewhere."""
+        said = self._leaving.setdefault(member, deque())
+        said.append((dist.isend(header, member, self.lines.replies, HEAR), header))
+        if body is not None:
+            body = body.contiguous()
+            said.append((dist.isend(body, member, self.lines.replies, HEAR + 16), body))
+        while (
+            len(said) > self._unheard
+        ):  # what lies further back has been heard, or its hearer would not have asked again
+            work, _ = said.popleft()
+            assert work is not None
+            work.wait()
 
 
 class Counter:
@@ -130,10 +144,11 @@ class Counter:
         self._lines, self._acknowledged = lines, acknowledged
         self._answers: dict[tuple[int, int], deque[tuple[Tensor, Tensor]]] = {}
 
-    def pull(self, owner: int, slot: int, like: Tensor) -> Tensor:
-        """Another member's parameters as they are right now."""
+    def pull(self, owner: int, slot: int, like: Tensor) -> tuple[Tensor, int]:
+        """Another member's parameters as they are right now, and how many steps it has completed."""
         dist.send(_header(PULL, slot), owner, self._lines.asks, ASK)
-        return self._hear(owner, slot, like)[1]
+        header, values = self._hear(owner, slot, like)
+        return values, int(header[3])
 
     def push(self, owner: int, slot: int, round: int, wire: Wire, like: Tensor) -> None:
         """Tell a hub; its answer comes when it is due."""

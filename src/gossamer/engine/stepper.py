@@ -86,14 +86,23 @@ class Stepper:
                 case Update():
                     with self._span("compute"), self._still():
                         self.replica.update()
+        if self.service is not None:
+            with self.service.lock:
+                self.service.done = step + 1
+        self._tally()
         self.turns.give(step)
         return StepRecord(
             self.member, step, time.perf_counter() - self.began, note.loss, note.spans,
-            self._sent(), note.heard, note.staleness, note.dropped,
+            note.sent, note.heard, note.staleness, note.dropped,
         )  # fmt: skip
 
     def close(self) -> None:
-        """Serve the others until they are done too."""
+        """Hear out what is still under way, and serve the others until they are done too."""
+        for _, pending in self._speaking.values():
+            pending.wait()
+        for slot, pushes in self._pushing.items():
+            for _ in pushes:
+                self._answer(slot)
         if self.service is not None:
             self.service.close()
 
@@ -112,7 +121,7 @@ class Stepper:
         self._speaking[slot, step] = (speaking, self._mix(Key(slot, step, 0), wire))
 
     def _mix(self, key: Key, wire: Wire) -> Pending:
-        """Begin the mix the topology asks for, and count its bytes to its slot."""
+        """Begin the mix the topology asks for."""
         ex, round = self.exchanges[key.slot], self.exchanges[key.slot].round(key.step)
         match ex.topology.mixing(self.member, round, self.world, key.slot):
             case Everyone():
@@ -136,7 +145,6 @@ class Stepper:
                 with self._still():
                     wire = speaking.send(heard)
             except StopIteration:
-                self._tally(slot)
                 return
             turn += 1
             pending = self._mix(Key(slot, sent, turn), wire)
@@ -152,7 +160,8 @@ class Stepper:
         like, shown = self.replica.shown(slot), {}
         for partner in mixing.weights:
             if partner != self.member:
-                shown[partner] = self.counter.pull(partner, slot, like)
+                shown[partner], done = self.counter.pull(partner, slot, like)
+                self._note.staleness = max(self._note.staleness, step - done)
                 self._note.hear(slot, shown[partner].nbytes)
         with self._still():
             self.replica.pull(slot, mixing.weights, shown)
@@ -171,30 +180,32 @@ class Stepper:
 
     def _take_answer(self, slot: int) -> None:
         self.turns.give_way()
-        if self.member == OWNER:
-            assert self.service is not None
-            answer = self.service.answer(slot, PATIENCE)
-        else:
-            answer = self.counter.answer(OWNER, slot, self.replica.parameters)
+        answer = self._answer(slot)
         self._note.hear(slot, answer.values.nbytes)
         self._note.staleness = max(self._note.staleness, answer.staleness)
         self._note.dropped += answer.dropped
         with self._still():
             conclude(self._pushing[slot].popleft(), answer)
 
-    def _tally(self, slot: int) -> None:
-        self._note.send(slot, self.fabric.sent)
-        self._note.hear(slot, self.fabric.heard)
-        self.fabric.sent = self.fabric.heard = 0
+    def _answer(self, slot: int) -> Answer:
+        if self.member == OWNER:
+            assert self.service is not None
+            return self.service.answer(slot, PATIENCE)
+        return self.counter.answer(OWNER, slot, self.replica.parameters)
 
-    def _sent(self) -> dict[int, int]:
-        """Bytes sent by slot, those served to others since the last record included."""
+    def _tally(self) -> None:
+        """Note what the fabric moved, and what was served to others since the last record."""
+        for slot, nbytes in self.fabric.sent.items():
+            self._note.send(slot, nbytes)
+        for slot, nbytes in self.fabric.heard.items():
+            self._note.hear(slot, nbytes)
+        self.fabric.sent.clear()
+        self.fabric.heard.clear()
         if self.service is not None:
             with self.service.lock:
                 served, self.service.served = self.service.served, {}
             for slot, nbytes in served.items():
                 self._note.send(slot, nbytes)
-        return self._note.sent
 
     def _still(self) -> threading.Lock | nullcontext[None]:
         """Hold the parameters still against readers while they change."""
@@ -218,7 +229,9 @@ class _Note:
         self.loss = 0.0
 
     def send(self, slot: int, nbytes: int) -> None:
-        self.sent[slot] = self.sent.get(slot, 0) + nbytes
+        if nbytes:
+            self.sent[slot] = self.sent.get(slot, 0) + nbytes
 
     def hear(self, slot: int, nbytes: int) -> None:
-        self.heard[slot] = self.heard.get(slot, 0) + nbytes
+        if nbytes:
+            self.heard[slot] = self.heard.get(slot, 0) + nbytes

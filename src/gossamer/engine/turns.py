@@ -1,11 +1,11 @@
-"""Whose turn it is: a scripted order of the members' visible steps, and the gate of bounded staleness, over the store."""
+"""Whose turn it is: a scripted order of the members' visible steps, and the gate of bounded staleness."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 
-import torch.distributed as dist
+from torch.distributed.distributed_c10d import Store
 
 NAP = 0.0005  # seconds between two looks at the store
 PATIENCE = 120.0
@@ -14,7 +14,7 @@ PATIENCE = 120.0
 class Turns:
     """With an order, a member's k-th step waits for its k-th place in it; without one, nobody waits here."""
 
-    def __init__(self, store: dist.Store, job: str, member: int, size: int, order: Sequence[int] | None) -> None:
+    def __init__(self, store: Store, job: str, member: int, size: int, order: Sequence[int] | None) -> None:
         self.scripted = order is not None
         self._store, self._job, self._member, self._size = store, job, member, size
         self._places = [place for place, who in enumerate(order or ()) if who == member]

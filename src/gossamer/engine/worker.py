@@ -11,6 +11,7 @@ import msgspec
 import torch
 import torch.distributed as dist
 from safetensors.torch import save_file
+from torch.distributed.distributed_c10d import Store
 
 from gossamer.engine.job import Job
 from gossamer.engine.service import Lines
@@ -30,7 +31,7 @@ def main() -> None:
     """Join by RANK, WORLD_SIZE and GOSSAMER_STORE; answer each job with one line on standard output."""
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     torch.set_num_threads(1)
-    store = dist.FileStore(os.environ["GOSSAMER_STORE"], size)
+    store = dist.FileStore(os.environ["GOSSAMER_STORE"], size)  # type: ignore[attr-defined]
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
     lines = Lines(dist.new_group(timeout=PATIENCE), dist.new_group(timeout=PATIENCE))
     say("ready")
@@ -45,7 +46,7 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-def play(job: Job, store: dist.Store, lines: Lines) -> None:
+def play(job: Job, store: Store, lines: Lines) -> None:
     """Run one job and leave this member's journal and final parameters in its folder."""
     rank, size = dist.get_rank(), dist.get_world_size()
     strategy, world = parse(job.strategy), World(size, job.seed)
@@ -71,7 +72,9 @@ def play(job: Job, store: dist.Store, lines: Lines) -> None:
             journal.write(stepper.step(step))
     stepper.close()
     kept = {f"hub {slot}": hub.centre.clone() for slot, hub in stepper.hubs.items()}
-    masses = {f"mass {slot}": torch.tensor(desk.mass) for slot, desk in enumerate(stepper.replica.desks)}
+    masses = {
+        f"mass {slot}": torch.tensor(desk.mass, dtype=torch.float64) for slot, desk in enumerate(stepper.replica.desks)
+    }
     save_file(
         {"parameters": stepper.replica.parameters, **kept, **masses}, Path(job.folder) / f"member-{rank}.safetensors"
     )

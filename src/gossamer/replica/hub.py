@@ -23,6 +23,7 @@ class _Waiting:
     round: int
     staleness: int
     dropped: bool
+    before: Tensor | None = None  # the centre as it was before the round that counted this push
 
 
 @dataclass
@@ -40,10 +41,9 @@ class Hub:
 
     def __post_init__(self) -> None:
         self.centre = self.centre.clone()
-        self._before = self.centre
         self._views = self.chosen.views(self.centre)
         self._steps = self.optimizer.build(self._views) if self.exchange.updates_at_hub else None
-        self._told: list[tuple[int, int, Tensor]] = []  # (round, member, value), in order of arrival
+        self._told: list[tuple[_Waiting, Tensor]] = []  # in order of arrival
         self._pushes = dict.fromkeys(range(self.world.size), 0)
         self._waiting: list[_Waiting] = []
 
@@ -51,13 +51,15 @@ class Hub:
         """Take what `member` says about `round`; answer everybody who need not wait any longer."""
         ex = self.exchange
         late = ex.synchrony.late is Late.DROP and round < self.version
-        staleness = max(0, self.version - round)
+        waiting = _Waiting(member, round, max(0, self.version - round), late)
+        value = decoded(ex.codec, wire, Block(self.centre, self.chosen.shapes)).clone()  # the sender may write on
         self._pushes[member] += 1
-        self.dropped += late
-        if not late:
-            value = decoded(ex.codec, wire, Block(self.centre, self.chosen.shapes))
-            self._told.append((round, member, value))
-        self._waiting.append(_Waiting(member, round, staleness, late))
+        self._waiting.append(waiting)
+        if late:
+            self.dropped += 1
+            waiting.before = value  # a pull that moves no centre must not move the member either
+        else:
+            self._told.append((waiting, value))
         self._close_rounds()
         return self.free()
 
@@ -71,16 +73,20 @@ class Hub:
     def free(self) -> list[tuple[int, Answer]]:
         """The answers that are due, in the order their pushes came."""
         ready = [w for w in self._waiting if self._may_go(w)]
-        self._waiting = [w for w in self._waiting if w not in ready]
-        values = self._before if self.exchange.merge.answers_with_before else self.centre
-        copy = values.clone() if ready else values
-        return [(w.member, Answer(copy, self.version, w.staleness, w.dropped)) for w in ready]
+        self._waiting = [w for w in self._waiting if not self._may_go(w)]
+        now = self.centre.clone() if ready else self.centre
+        return [(w.member, Answer(self._values(w, now), self.version, w.staleness, w.dropped)) for w in ready]
+
+    def _values(self, waiting: _Waiting, now: Tensor) -> Tensor:
+        if self.exchange.merge.answers_with_before and waiting.before is not None:
+            return waiting.before
+        return now
 
     def _may_go(self, waiting: _Waiting) -> bool:
         bound = self.exchange.synchrony.staleness
         if bound is None:
             return True
-        if bound == 0:
+        if bound == 0 and self.exchange.synchrony.late is Late.DROP:  # its round is closed, with it or without it
             return self.version > waiting.round
         slowest = min(self._pushes.values(), default=0)
         return self._pushes.get(waiting.member, 0) - slowest <= bound
@@ -88,15 +94,17 @@ class Hub:
     def _close_rounds(self) -> None:
         """Close rounds as long as enough is there; what was said about a later round waits for it."""
         enough = max(1, min(self.exchange.synchrony.closes(self.world.size), len(self._pushes)))
-        while len(now := [said for said in self._told if said[0] <= self.version]) >= enough:
-            self._told = [said for said in self._told if said[0] > self.version]
-            self._close([value for _, _, value in sorted(now, key=lambda said: said[1])])
+        while len(now := [said for said in self._told if said[0].round <= self.version]) >= enough:
+            self._told = [said for said in self._told if said[0].round > self.version]
+            before = self.centre.clone()
+            for waiting, _ in now:
+                waiting.before = before
+            self._close([value for _, value in sorted(now, key=lambda said: said[0].member)])
 
     def _close(self, values: list[Tensor]) -> None:
         """Sum a round up, in member order so that every run adds alike, and step."""
         mean = torch.stack(values).mean(0)
         share = len(values) / self.world.size
-        self._before = self.centre.clone()
         made = self.exchange.merge.hub(self.centre, mean, self.memory, share)
         match self.exchange.payload:
             case Payload.GRADIENTS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gossamer.parts.codec import Each, Heard, Wire
 from gossamer.parts.route import counted
@@ -43,11 +43,13 @@ class Office:
     def __init__(self, exchanges: tuple[Exchange, ...], world: World, cluster: Cluster) -> None:
         self._exchanges, self._world, self._cluster = exchanges, world, cluster
         self._trays: dict[Key, _Tray] = {}
-        self._counts: dict[tuple[int, int, int], int] = {}
+        self._counts: dict[tuple[int, int, int], tuple[int, int]] = {}
 
     def post(self, key: Key, member: int, wire: Wire, now: float) -> int:
         """Lay a wire down; returns the bytes that leave the member for it."""
         tray = self._trays.setdefault(key, _Tray())
+        if self._weights(key, member) is not None:  # neighbours hear at different times, and the sender may write on
+            wire = type(wire)(wire.body.clone())
         tray.wires[member], tray.times[member] = wire, now
         return self._leaving(key, member, wire)
 
@@ -68,14 +70,14 @@ class Office:
     def hear(self, key: Key, member: int) -> Mail:
         """What this member hears of a tray that lacks nothing it needs."""
         tray, weights = self._trays[key], self._weights(key, member)
-        mail = self._from_all(key, tray) if weights is None else self._from_some(key, tray, member, weights)
+        mail = self._from_all(key, tray, member) if weights is None else self._from_some(key, tray, member, weights)
         tray.heard_by += 1
         if tray.heard_by == self._world.size:
             del self._trays[key]
         return mail
 
-    def _from_all(self, key: Key, tray: _Tray) -> Mail:
-        """One piece of mail for everybody: all hear the same, at the same time."""
+    def _from_all(self, key: Key, tray: _Tray, member: int) -> Mail:
+        """All hear the same at the same time; only the bytes that come in may differ."""
         if tray.mail is None:
             size, wires = self._world.size, [tray.wires[sender] for sender in range(self._world.size)]
             longest = max(wire.body.nbytes for wire in wires)
@@ -83,10 +85,12 @@ class Office:
                 transfer = prices.all_gather(self._cluster, size, longest)
             else:
                 transfer = prices.all_reduce(self._cluster, self._exchanges[key[0]].route, size, longest)
-            nbytes = self._leaving(key, 0, wires[0])
             heard = combine([(1.0 / size, wire) for wire in wires])
-            tray.mail = Mail(heard, max(tray.times.values()) + transfer, transfer, nbytes)
-        return tray.mail
+            tray.mail = Mail(heard, max(tray.times.values()) + transfer, transfer, sum(w.body.nbytes for w in wires))
+        mine = tray.wires[member]
+        if isinstance(mine, Each):
+            return replace(tray.mail, nbytes=tray.mail.nbytes - mine.body.nbytes)
+        return replace(tray.mail, nbytes=self._counted(key[0], member, mine)[1])
 
     def _from_some(self, key: Key, tray: _Tray, member: int, weights: Mapping[int, float]) -> Mail:
         heard = combine([(weights[sender], tray.wires[sender]) for sender in sorted(weights)])
@@ -101,15 +105,19 @@ class Office:
 
     def _leaving(self, key: Key, member: int, wire: Wire) -> int:
         """Bytes out of this member, counted message by message over the buffers that are sent."""
-        size, exchange = self._world.size, self._exchanges[key[0]]
         if self._weights(key, member) is not None:
             return wire.body.nbytes * len(self._listeners(key, member))
         if isinstance(wire, Each):
-            return wire.body.nbytes * (size - 1)
-        known = (key[0], member, wire.body.numel())
+            return wire.body.nbytes * (self._world.size - 1)
+        return self._counted(key[0], member, wire)[0]
+
+    def _counted(self, slot: int, member: int, wire: Wire) -> tuple[int, int]:
+        """Bytes out of and into this member along the route, for wires of this length."""
+        known = (slot, member, wire.body.numel())
         if known not in self._counts:
-            self._counts[known] = counted(exchange.route, member, size, wire.body.numel())
-        return self._counts[known] * wire.body.element_size()
+            self._counts[known] = counted(self._exchanges[slot].route, member, self._world.size, wire.body.numel())
+        out, into = self._counts[known]
+        return out * wire.body.element_size(), into * wire.body.element_size()
 
     def _weights(self, key: Key, member: int) -> Mapping[int, float] | None:
         exchange = self._exchanges[key[0]]

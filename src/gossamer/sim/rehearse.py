@@ -111,6 +111,7 @@ class Rehearsal:
         self._speaking: dict[tuple[int, int, int], Generator[Wire, Heard, None]] = {}
         self._pushing: dict[tuple[int, int], deque[Generator[Wire, Answer, None]]] = {}
         self._answers: dict[tuple[int, int], deque[tuple[float, float, Answer]]] = {}
+        self._under_way: dict[tuple[int, int, int], tuple[int, Wire]] = {}
         self._sent: list[dict[int, int]] = [{} for _ in range(size)]
         self._heard: list[dict[int, int]] = [{} for _ in range(size)]
         self.clock: Clock | Turns = Clock([])
@@ -127,6 +128,9 @@ class Rehearsal:
             clock.run(lambda: self._total >= goal)
             self._stuck(goal)
         self.outcome.seconds = self.clock.now
+        for member, slot, step in list(self._under_way):  # a delayed push of a step that is done still counts
+            if step < self.done[member]:
+                self._arrive(member, slot, step)
         self.outcome.replicas, self.outcome.model = self.parameters, self.model()
         if not self.outcome.evaluations or self.outcome.evaluations[-1].steps < self._total:
             self._evaluate()
@@ -255,7 +259,12 @@ class Rehearsal:
         nbytes = wire.body.nbytes
         self._count(self._sent, member, slot, nbytes)
         arrival = kept.inward.take(self.clock.now, nbytes / self.cluster.rate) + self.cluster.latency
-        self.clock.call(arrival, lambda: self._answered(slot, kept.hub.push(member, round, wire)))
+        self._under_way[member, slot, step] = (round, wire)
+        self.clock.call(arrival, lambda: self._arrive(member, slot, step))
+
+    def _arrive(self, member: int, slot: int, step: int) -> None:
+        round, wire = self._under_way.pop((member, slot, step))
+        self._answered(slot, self.hubs[slot].hub.push(member, round, wire))
 
     def _answered(self, slot: int, answers: Sequence[tuple[int, Answer]]) -> None:
         kept, now = self.hubs[slot], self.clock.now
@@ -337,7 +346,8 @@ class Rehearsal:
         note.spans["wait"] += max(0.0, passed - transfer)
 
     def _count(self, tally: list[dict[int, int]], member: int, slot: int, nbytes: int) -> None:
-        tally[member][slot] = tally[member].get(slot, 0) + nbytes
+        if nbytes:
+            tally[member][slot] = tally[member].get(slot, 0) + nbytes
 
 
 def rehearse(plan: Plan, watch: Callable[[Outcome, int], None] | None = None) -> Outcome:

@@ -86,6 +86,11 @@ def _merge(ex: Exchange) -> None:
         raise Refused(f"{ex.merge!r} speaks of what a hub does, and there is none", "merge=Adopt(), or topology=Hub()")
     if ex.carries_mass and not isinstance(ex.merge, Adopt):
         raise Refused(f"{ex.merge!r}: with a mass on the way only the whole sum keeps the mean", "merge=Adopt()")
+    if ex.hub and ex.merge.answers_with_before and ex.synchrony.staleness != 0 and ex.synchrony.quorum != 1:
+        raise Refused(
+            f"{ex.merge!r}: who is answered before it is counted would not be pulled as hard as it pulls",
+            "quorum=1, late=APPLY",
+        )
     if isinstance(ex.merge, Elastic) and isinstance(ex.codec, Difference):
         raise Refused("Difference already moves only part of the way; two rates would multiply", "merge=Adopt()")
 

@@ -52,11 +52,11 @@ def span(chunks: tuple[int, int], count: int, length: int) -> slice:
     return slice(chunks[0] * length // count, chunks[1] * length // count)
 
 
-def counted(route: Route, member: int, size: int, length: int) -> int:
-    """Elements this member sends, counted move by move for the chunk lengths at hand."""
-    count = route.chunks(size)
-    total = 0
+def counted(route: Route, member: int, size: int, length: int) -> tuple[int, int]:
+    """Elements this member sends and receives, counted move by move for the chunk lengths at hand."""
+    count, sent, received = route.chunks(size), 0, 0
     for move in route.moves(member, size):
-        part = span(move.send, count, length)
-        total += part.stop - part.start
-    return total
+        out, into = span(move.send, count, length), span(move.receive, count, length)
+        sent += out.stop - out.start
+        received += into.stop - into.start
+    return sent, received

@@ -1,0 +1,185 @@
+"""What a strategy asks of the network, worked out without running it: wires, rounds, bytes, mixing, spectral gap.
+
+Knows no clock, no player and no values; a complete mix stays one value and is never written out as n x n weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import isqrt
+from typing import TYPE_CHECKING, Any
+
+from gossamer.parts.chance import Chance
+from gossamer.parts.codec import Block, Codec, Dense, Each, Mean, Size, Wire, alone
+from gossamer.parts.refusal import whole
+from gossamer.parts.selection import Tag
+from gossamer.parts.topology import AtHub, Everyone, Topology, hears
+from gossamer.parts.world import World
+from gossamer.strategy.exchange import Exchange
+from gossamer.strategy.strategy import AnyStrategy, Staged, slots
+
+if TYPE_CHECKING:
+    from numpy import ndarray
+
+    Matrix = ndarray[Any, Any]
+
+LAYERS = 8  # square matrices of the stand-in model
+HORIZON = 32  # rounds looked at where a topology does not repeat itself
+MOST_MIXED = 256  # members up to which the product of the mixing matrices is worked out
+LOOKED_AT = 4096  # mixings asked for when messages are counted
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one exchange asks of the network each time it happens, in force from step `first` to `last`.
+
+    `rounds`: messages one after the other, of which a member sends and receives at most one each. `sent`: bytes out of
+    a member, mean over members. `answered`: bytes a hub sends back to each. `carried`: bytes of the tensors it takes.
+    """
+
+    slot: int
+    exchange: Exchange
+    first: int
+    last: int | None
+    wires: tuple[Size, ...]
+    rounds: int
+    sent: Size
+    answered: int
+    carried: int
+
+    @property
+    def per_step(self) -> float:
+        """Likely bytes sent by a member, averaged over steps."""
+        return self.sent.likely / self.exchange.synchrony.every
+
+
+def stand_in(nbytes: int) -> tuple[Tag, ...]:
+    """A model of `nbytes` as 32-bit floats: eight square matrices, each with its bias, and the rest as one vector."""
+    whole("model", "bytes", nbytes, 4, 10**15)
+    count = nbytes // 4
+    side = (isqrt(1 + 4 * (count // LAYERS)) - 1) // 2  # the largest for which a layer's side (side + 1) fit
+    tags: list[Tag] = []
+    for layer in range(LAYERS if side else 0):
+        tags += [Tag(f"layers.{layer}.weight", (side, side)), Tag(f"layers.{layer}.bias", (side,))]
+    rest = count - LAYERS * side * (side + 1)
+    return (*tags, Tag("rest", (rest,))) if rest else tuple(tags)
+
+
+def loads(strategy: AnyStrategy, world: World, tags: Sequence[Tag]) -> tuple[Load, ...]:
+    """The load of every slot, for a model with these tensors."""
+    return tuple(_load(strategy, slot, world, tags) for slot in range(len(slots(strategy))))
+
+
+def _load(strategy: AnyStrategy, slot: int, world: World, tags: Sequence[Tag]) -> Load:
+    ex = slots(strategy)[slot]
+    wires, trips = ex.wire_bytes(tags), [_trip(ex, kind, world, slot) for kind in heard_as(ex.codec)]
+    low, likely, high = (
+        round(sum(leaving(getattr(wire, bound)) for (_, leaving), wire in zip(trips, wires, strict=True)))
+        for bound in ("low", "likely", "high")
+    )
+    rounds = sum(count for count, _ in trips)
+    carried = sum(tags[place].bytes for place in ex.where.pick(tags))
+    span = in_force(strategy, slot)
+    return Load(slot, ex, *span, wires, rounds, Size(low, likely, high), carried if ex.hub else 0, carried)
+
+
+def in_force(strategy: AnyStrategy, slot: int) -> tuple[int, int | None]:
+    """The first and the last step at which the slot's exchange counts; None: to the end."""
+    if not isinstance(strategy, Staged):
+        return 0, None
+    return (0, strategy.step - 1) if slot < len(strategy.first.exchanges) else (strategy.step, None)
+
+
+def _trip(ex: Exchange, kind: type[Wire], world: World, slot: int) -> tuple[int, Callable[[float], float]]:
+    """The rounds one wire takes, and the bytes a member sends for a wire of so many bytes."""
+    match ex.topology.mixing(0, 0, world, slot):
+        case Everyone() if kind is Each:
+            return world.size - 1, lambda nbytes: (world.size - 1) * nbytes
+        case Everyone():
+            return ex.route.rounds(world.size), lambda nbytes: ex.route.sent(world.size, nbytes)
+        case AtHub():
+            return 2, lambda nbytes: nbytes  # there, and the answer back
+        case _:
+            rounds, copies = messages(ex.topology, world, slot)
+            return rounds, lambda nbytes: copies * nbytes
+
+
+def heard_as(codec: Codec) -> tuple[type[Wire], ...]:
+    """How each turn's wire is heard. The codec itself is asked, on four numbers; only the plain one needs no torch."""
+    if codec == Dense():
+        return (Mean,)
+    import torch
+
+    conversation = codec.converse(Block(torch.ones(4), ((2, 2),)), {}, Chance(0, 0, 0, 0))
+    kinds: list[type[Wire]] = []
+    wire = next(conversation)
+    while True:
+        kinds.append(type(wire))
+        try:
+            wire = conversation.send(alone(wire))
+        except StopIteration:
+            return tuple(kinds)
+
+
+def messages(topology: Topology, world: World, slot: int) -> tuple[int, float]:
+    """The most messages a member hears or sends in a round of mixing, and the mean that it sends.
+
+    Counted over all members or, in large worlds, an even sample; over 32 rounds where rounds differ.
+    """
+    rounds = 1 if topology.fixed else HORIZON
+    sample = range(0, world.size, -(-world.size * rounds // LOOKED_AT))
+    heard = [len({*hears(topology, m, r, world, slot)} - {m}) for r in range(rounds) for m in sample]
+    most = max(heard)
+    if topology.patient:
+        most = max(most, *(len(topology.listeners(m, r, world, slot)) for r in range(rounds) for m in sample))
+    return most, sum(heard) / len(heard)
+
+
+def mixing_matrix(topology: Topology, round: int, world: World, slot: int) -> Matrix:
+    """Row m holds the weights with which member m hears each member."""
+    import numpy
+
+    weights = numpy.zeros((world.size, world.size))
+    for member in range(world.size):
+        for other, weight in hears(topology, member, round, world, slot).items():
+            weights[member, other] = weight
+    return weights
+
+
+def spectral_gap(topology: Topology, world: World, slot: int) -> float | None:
+    """1 - s ** (1 / k), s the second largest singular value of the product of the mixing matrices of k rounds.
+
+    k is one period of the topology, or 32 rounds from the seed where partners are drawn at random. 1: all agree after
+    a period; 0: some never hear of others. None at a hub, which mixes as its merge says, and above 256 members.
+    """
+    match topology.mixing(0, 0, world, slot):
+        case AtHub():
+            return None
+        case Everyone():
+            return 1.0
+    if world.size == 1:
+        return 1.0
+    if world.size > MOST_MIXED:
+        return None
+    import numpy
+
+    rounds = period(topology, world, slot) or HORIZON
+    product = numpy.eye(world.size)
+    for round in range(rounds):
+        product = mixing_matrix(topology, round, world, slot) @ product
+    second = float(numpy.linalg.svd(product, compute_uv=False)[1])
+    return max(0.0, 1.0 - second ** (1.0 / rounds)) if second > 1e-14 else 1.0
+
+
+def period(topology: Topology, world: World, slot: int) -> int | None:
+    """After how many rounds, up to 32, the mixing repeats itself; None where it does not."""
+    if topology.fixed:
+        return 1
+
+    def row(round: int) -> list[dict[int, float]]:
+        return [dict(hears(topology, member, round, world, slot)) for member in range(world.size)]
+
+    seen = [row(round) for round in range(2 * HORIZON)]
+    repeats = (p for p in range(1, HORIZON + 1) if all(seen[k] == seen[k + p] for k in range(HORIZON)))
+    return next(repeats, None)

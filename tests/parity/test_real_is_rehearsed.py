@@ -1,0 +1,116 @@
+"""Real processes equal the rehearsal: parameters, bytes, staleness, dropped contributions, hub centres."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from gossamer.engine.crew import Crew, Result
+from gossamer.parts.world import World
+from gossamer.recipes import Optimizer
+from gossamer.records import StepRecord
+from gossamer.sim.rehearse import Outcome, Plan, Rehearsal
+from gossamer.strategy import CATALOG, AnyStrategy, parse, slots
+from tests.parity import small
+
+STEPS = 9
+OF_THE_CATALOGUE = {
+    "allreduce": ["allreduce()", "allreduce(ring)", "allreduce(torus)", "allreduce(native)"],
+    "parameter_server": ["parameter_server()"],
+    "backup_workers": ["backup_workers(backups=1)"],
+    "ssp": ["ssp(staleness=2)", "ssp(staleness=0)"],
+    "downpour": ["downpour(every=1)", "downpour(every=3)"],
+    "easgd": ["easgd(every=2)"],
+    "local_sgd": ["local_sgd(every=3)"],
+    "diloco": ["diloco(every=3)"],
+    "gossip_pull": ["gossip_pull()", "gossip_pull(pulls=2, every=2)"],
+    "sgp": ["sgp()"],
+    "powersgd": ["powersgd(rank=2)"],
+    "dgc": ["dgc(density=0.2, warmup=4)"],
+}
+COMPOSED = [  # none of these is in the catalogue
+    "Exchange(codec=Ternary())",
+    "Exchange(payload=PARAMETERS, topology=Cycle(), order=BEFORE)",
+    "Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference(codec=TopK(keep=0.3), rate=0.4))",
+    "Exchange(synchrony=Synchrony(delay=1))",
+    "Exchange(topology=Hub(), synchrony=Synchrony(delay=1), codec=ErrorFeedback(codec=Half()))",
+    "Exchange(payload=DELTAS, synchrony=Synchrony(every=3, delay=2), codec=ErrorFeedback(codec=TopK(keep=0.3)))",
+    "Exchange(payload=PARAMETERS, topology=Graph(edges=((0, 1),)))",
+    "Exchange(payload=PARAMETERS, topology=RandomPeer(pulls=2), merge=Elastic(rate=0.5))",
+    "Exchange(where=Named('0.*'), topology=Hub()) + Exchange(where=Named('2.*'), route=Ring())"
+    " + Exchange(payload=PARAMETERS, topology=Exponential(), synchrony=Synchrony(every=2))",
+    "Exchange(topology=Hub(), synchrony=Synchrony(staleness=None, quorum=2, late=APPLY))",
+    "Staged(first=Exchange(), step=4, then=Exchange(payload=DELTAS, synchrony=Synchrony(every=2), merge=Outer()))",
+]
+EXPRESSIONS = [e for entry in CATALOG for e in OF_THE_CATALOGUE[entry.name]] + COMPOSED
+
+
+def script(strategy: AnyStrategy, size: int) -> tuple[int, ...] | None:
+    """An order of events for strategies whose result depends on one: shuffled rounds, and unequal speeds at a free hub."""
+    if not any(ex.synchrony.staleness != 0 or ex.synchrony.quorum is not None for ex in slots(strategy)):
+        return None
+    shuffle = random.Random(5)
+    order = [member for _ in range(STEPS) for member in shuffle.sample(range(size), size)]
+    if all(ex.synchrony.staleness is None for ex in slots(strategy)):
+        order += [0, 0, 0, size - 1, 0]
+    return tuple(order)
+
+
+def rehearsed(strategy: AnyStrategy, size: int, momentum: float) -> tuple[Outcome, Rehearsal]:
+    plan = Plan(
+        small.task(),
+        strategy,
+        World(size),
+        Optimizer(rate=0.2, momentum=momentum),
+        5,
+        STEPS,
+        order=script(strategy, size),
+    )
+    rehearsal = Rehearsal(plan)
+    return rehearsal.run(), rehearsal
+
+
+def real(crew: Crew, strategy: AnyStrategy, momentum: float) -> Result:
+    order = script(strategy, crew.size)
+    return crew.run(
+        strategy=repr(strategy), task="tests.parity.small:task", batch=5, steps=STEPS, rate=0.2, momentum=momentum,
+        order=None if order is None else list(order),
+    )  # fmt: skip
+
+
+def noted(steps: list[StepRecord]) -> list[tuple[object, ...]]:
+    """What must be the same in both players' records, losses rounded as far as sums may differ in their last digits."""
+    return [
+        (s.member, s.step, round(s.loss, 9), s.sent, s.heard, s.staleness, s.dropped)
+        for s in sorted(steps, key=lambda s: (s.member, s.step))
+    ]
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_real_processes_equal_the_rehearsal(crew: Crew, expression: str) -> None:
+    strategy = parse(expression)
+    momentum = 0.0 if any(ex.codec.owns_momentum for ex in slots(strategy)) else 0.9
+    played, rehearsal = rehearsed(strategy, crew.size, momentum)
+    result = real(crew, strategy, momentum)
+    moved = (result.replicas - rehearsal.layout.start).abs().max()
+    assert moved > 0.01, "nothing was trained, so nothing was compared"
+    torch.testing.assert_close(result.replicas, played.replicas, rtol=0, atol=1e-12)
+    assert noted(result.steps) == noted(played.steps)
+    for replica, member in zip(rehearsal.replicas, result.members, strict=True):
+        assert [desk.mass for desk in replica.desks] == [float(member[f"mass {s}"]) for s in range(len(replica.desks))]
+    for slot, kept in rehearsal.hubs.items():
+        centre = result.members[0][f"hub {slot}"]
+        torch.testing.assert_close(centre, kept.hub.centre, rtol=0, atol=1e-12)
+
+
+def test_every_entry_is_played() -> None:
+    assert set(OF_THE_CATALOGUE) == {entry.name for entry in CATALOG}
+
+
+def test_a_wrong_rehearsal_is_told_apart(crew: Crew) -> None:
+    played, _ = rehearsed(parse("local_sgd(every=2)"), crew.size, 0.9)
+    result = real(crew, parse("local_sgd(every=3)"), 0.9)
+    assert (result.replicas - played.replicas).abs().max() > 1e-4
+    assert noted(result.steps) != noted(played.steps)
