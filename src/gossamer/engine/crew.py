@@ -21,7 +21,7 @@ from torch import Tensor
 
 from gossamer.engine.job import Job
 from gossamer.parts.refusal import Refused, whole
-from gossamer.records import Record, StepRecord, read
+from gossamer.records import Event, Record, StepRecord, read
 
 _jobs = count()
 
@@ -40,6 +40,11 @@ class Result:
         self.records: list[Record] = [
             record for rank in range(size) for record in read(folder / f"journal-{rank}.jsonl")
         ]
+
+    @property
+    def sent(self) -> int:
+        """Bytes all members sent, as they recorded them."""
+        return sum(sum(record.sent.values()) for record in self.records if isinstance(record, StepRecord | Event))
 
     @property
     def steps(self) -> list[StepRecord]:

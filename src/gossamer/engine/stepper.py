@@ -17,7 +17,7 @@ from gossamer.parts.codec import Heard, Wire
 from gossamer.parts.topology import Everyone, Neighbours
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
-from gossamer.records import StepRecord
+from gossamer.records import SERVED, Event, StepRecord
 from gossamer.replica import Answer, Hub, Layout, Local, Replica, conclude
 from gossamer.strategy import AnyStrategy, Compute, Meet, Send, Settle, Update, fits, phases, slots
 from gossamer.tasks import Stream, Task
@@ -96,7 +96,7 @@ class Stepper:
             note.sent, note.heard, note.staleness, note.dropped,
         )  # fmt: skip
 
-    def close(self) -> None:
+    def close(self) -> Event:
         """Hear out what is still under way, and serve the others until they are done too."""
         for _, pending in self._speaking.values():
             pending.wait()
@@ -105,6 +105,9 @@ class Stepper:
                 self._answer(slot)
         if self.service is not None:
             self.service.close()
+        self._note = _Note()
+        self._tally()
+        return Event(time.perf_counter() - self.began, SERVED, self.member, self._note.sent)
 
     def _compute(self, step: int) -> None:
         self.replica.begin(step)

@@ -70,7 +70,7 @@ def play(job: Job, store: Store, lines: Lines) -> None:
         journal.write(header)
         for step in range(steps):
             journal.write(stepper.step(step))
-    stepper.close()
+        journal.write(stepper.close())
     kept = {f"hub {slot}": hub.centre.clone() for slot, hub in stepper.hubs.items()}
     masses = {
         f"mass {slot}": torch.tensor(desk.mass, dtype=torch.float64) for slot, desk in enumerate(stepper.replica.desks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 FORMAT = 1
+SERVED = "sent after its last step"  # to members that were not done yet
 
 
 class Header(msgspec.Struct, frozen=True, tag="header", tag_field="kind"):
@@ -52,11 +53,12 @@ class Evaluation(msgspec.Struct, frozen=True, tag="evaluation", tag_field="kind"
 
 
 class Event(msgspec.Struct, frozen=True, tag="event", tag_field="kind"):
-    """Something worth a line: a member that died, a run that ended and why."""
+    """Something worth a line: a member that died, a run that ended and why; with what it sent since its last step."""
 
     time: float
     what: str
     member: int | None = None
+    sent: dict[int, int] = {}
 
 
 Record = Header | StepRecord | Evaluation | Event

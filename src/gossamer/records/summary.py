@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from gossamer.records.record import Evaluation, StepRecord
+from gossamer.records.record import Evaluation, Event, StepRecord
 
 
-def bytes_sent_per_member(steps: Sequence[StepRecord], workers: int) -> float:
-    """Mean over members of all bytes they sent in the run."""
-    return sum(sum(record.sent.values()) for record in steps) / workers
+def bytes_sent_per_member(records: Iterable[StepRecord | Event], workers: int) -> float:
+    """Mean over members of all bytes they sent in the run, what they served after their last step included."""
+    return sum(sum(record.sent.values()) for record in records) / workers
 
 
 def staleness_histogram(steps: Iterable[StepRecord]) -> dict[int, int]:

@@ -16,7 +16,7 @@ from gossamer.parts.topology import Neighbours
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
-from gossamer.records import Evaluation, Event, StepRecord
+from gossamer.records import SERVED, Evaluation, Event, StepRecord
 from gossamer.replica import Answer, Hub, Layout, Replica, conclude
 from gossamer.sim import prices
 from gossamer.sim.clock import PARK, TURN, Clock, Life, Turns
@@ -131,6 +131,9 @@ class Rehearsal:
         for member, slot, step in list(self._under_way):  # a delayed push of a step that is done still counts
             if step < self.done[member]:
                 self._arrive(member, slot, step)
+        for member, sent in enumerate(self._sent):
+            if sent:
+                self.outcome.events.append(Event(self.clock.now, SERVED, member, sent))
         self.outcome.replicas, self.outcome.model = self.parameters, self.model()
         if not self.outcome.evaluations or self.outcome.evaluations[-1].steps < self._total:
             self._evaluate()

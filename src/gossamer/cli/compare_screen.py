@@ -1,0 +1,101 @@
+"""Several runs side by side: one table, the best of each column marked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from gossamer.cli.perform import Run
+from gossamer.cli.report import Numbers, mishaps, numbers
+from gossamer.cli.report_screen import files, setting
+from gossamer.cli.screen import out
+from gossamer.cli.units import told_bytes, told_seconds, told_small
+
+NAME, GAP = 18, 2  # characters: the least for a name, and between columns
+
+
+@dataclass(frozen=True)
+class Column:
+    """A number of each run, how it is told, and whether more of it is better."""
+
+    title: str
+    value: Callable[[Numbers], float | None]
+    told: Callable[[float], str]
+    more: bool = False
+    spare: int = 0  # on a narrow terminal, columns are left out from the highest number down; 0 always stays
+
+
+def draw(runs: Sequence[Run], plot: Path | None) -> None:
+    """Print the table, in the order the strategies were given, and where the files lie."""
+    console, sums = out(), [numbers(run) for run in runs]
+    columns = _columns(f"{runs[0].request.target:g}", any(each.dropped for each in sums))
+    shown = _fitting(columns, sums, console.width)
+    left_out = ", ".join(" ".join(column.title.replace("-\n", "").split()) for column in columns if column not in shown)
+    console.print()
+    console.print(Text(setting(runs[0]), style="bold"))
+    console.print()
+    console.print(_table(runs, sums, shown))
+    narrow = f"; no room for {left_out}" if left_out else ""
+    console.print(Text(f"* best of its column; seconds are virtual{narrow}", style="dim"))
+    for run in runs:
+        for event in mishaps(run):
+            console.print(Text(f"! {run.part.text}, {told_seconds(event.time)}: {event.what}", style="bold red"))
+    for title, line in files(runs, plot):
+        console.print(Text.assemble((f"{title} ", "dim"), line))
+
+
+def _fitting(columns: Sequence[Column], sums: Sequence[Numbers], room: int) -> list[Column]:
+    """The columns that fit beside the names, the spare ones left out first."""
+    shown = list(columns)
+    widths = {
+        column.title: GAP + max(map(len, (*column.title.split("\n"), *(cell.plain for cell in _cells(column, sums)))))
+        for column in columns
+    }
+    while NAME + sum(widths[column.title] for column in shown) > room and any(column.spare for column in shown):
+        shown.remove(max(shown, key=lambda column: column.spare))
+    return shown
+
+
+def _table(runs: Sequence[Run], sums: Sequence[Numbers], columns: Sequence[Column]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="dim")
+    table.add_column("\nstrategy", style="cyan", overflow="fold", min_width=NAME)
+    for column in columns:
+        table.add_column(column.title if "\n" in column.title else f"\n{column.title}", justify="right", no_wrap=True)
+    cells = [_cells(column, sums) for column in columns]
+    for place, run in enumerate(runs):
+        table.add_row(run.part.text, *(column[place] for column in cells))
+    return table
+
+
+def _columns(target: str, dropped: bool) -> list[Column]:
+    columns = [
+        Column("accu-\nracy", lambda s: s.last.accuracy, lambda v: f"{v:.3f}", more=True),
+        Column("loss", lambda s: s.last.loss, lambda v: f"{v:.3f}", spare=5),
+        Column("seconds", lambda s: s.seconds, lambda v: f"{v:.2f}"),
+        Column(f"seconds\nto {target}", lambda s: s.seconds_to_target, lambda v: f"{v:.2f}"),
+        Column(f"epochs\nto {target}", lambda s: s.epochs_to_target, lambda v: f"{v:.1f}", spare=2),
+        Column("sent per\nmember", lambda s: s.sent, told_bytes),
+        Column("diver-\ngence", lambda s: s.last.divergence, told_small, spare=1),
+        Column("stale\nmean", lambda s: s.mean_staleness, lambda v: f"{v:.2g}", spare=3),
+        Column("stale\nmost", lambda s: float(s.most_staleness), lambda v: f"{v:.0f}"),
+        Column("effi-\nciency", lambda s: s.efficiency, lambda v: f"{v:.0%}", more=True),
+    ]
+    return (
+        [*columns, Column("dropped", lambda s: float(s.dropped), lambda v: f"{v:.0f}", spare=4)] if dropped else columns
+    )
+
+
+def _cells(column: Column, sums: Sequence[Numbers]) -> list[Text]:
+    """The column's cells; the best is marked, unless so many are alike that it says nothing."""
+    values = [column.value(each) for each in sums]
+    told = ["-" if value is None else column.told(value) for value in values]
+    known = [(value, word) for value, word in zip(values, told, strict=True) if value is not None and value == value]
+    best = (max if column.more else min)(known, default=(0.0, ""))[1]
+    wins = [word == best for word in told]
+    if sum(wins) > len(wins) // 2:
+        wins = [False] * len(wins)
+    return [Text(f"{w}{'*' if won else ' '}", "bold green" if won else "") for w, won in zip(told, wins, strict=True)]

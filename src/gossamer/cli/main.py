@@ -1,0 +1,76 @@
+"""The door: every command by name, and how refusals leave. Loads nothing heavy, so that help answers at once."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from gossamer.cli.list import list_strategies
+from gossamer.cli.rehearse import HELP as REHEARSE
+from gossamer.cli.rehearse import rehearse
+from gossamer.cli.show import HELP as SHOW
+from gossamer.cli.show import show
+
+HELP = """Train on many workers with any synchronisation strategy of the literature.
+
+A strategy is an expression: a name from the catalogue, with options, or parts put together.
+
+    gossamer list
+
+    gossamer show 'local_sgd(every=8)' --workers 8
+
+    gossamer rehearse --compare allreduce gossip_pull --plot demo.png
+"""
+
+INTERRUPTED = 130  # what a shell reports for Ctrl-C
+
+
+class Door(TyperGroup):
+    """Turns what was refused into a line on stderr and exit code 2; a fault of our own keeps its traceback."""
+
+    def invoke(self, ctx: Any) -> Any:
+        from gossamer.parts.refusal import Refused
+
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise
+        except (Refused, OSError) as error:
+            from gossamer.cli.screen import explain
+
+            explain(error)
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            print("gossamer: stopped", file=sys.stderr)
+            raise typer.Exit(INTERRUPTED) from None
+
+
+app = typer.Typer(cls=Door, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app.command("list")(list_strategies)
+app.command(help=SHOW)(show)
+app.command(help=REHEARSE)(rehearse)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        print(f"gossamer {version('gossamer')}")
+        raise typer.Exit
+
+
+@app.callback(help=HELP)
+def gossamer(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Every command goes through here."""
+
+
+def main() -> None:
+    """The console entry point."""
+    app(prog_name="gossamer")

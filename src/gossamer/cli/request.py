@@ -1,0 +1,140 @@
+"""What was asked of `rehearse`, read and refused before anything heavy is loaded. Plays nothing."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+from gossamer.cli import units
+from gossamer.parts.refusal import Refused, real, whole
+from gossamer.parts.trouble import Script
+from gossamer.parts.world import World
+from gossamer.recipes import Optimizer
+from gossamer.sim.cluster import Cluster
+from gossamer.strategy import AnyStrategy, fits, parse, parse_trouble, slots
+
+if TYPE_CHECKING:
+    from gossamer.sim.rehearse import Plan
+
+EVALUATIONS = 40  # in a run, where --evaluate-every does not say
+RATES = {"sgd": 0.12, "nesterov": 0.02, "adam": 0.002, "adamw": 0.002}  # ones that train our tasks in every strategy
+MOMENTA = {"nesterov": 0.9}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One strategy of the request: as it was typed, as it was read, and the optimizer it trains with."""
+
+    text: str
+    strategy: AnyStrategy
+    optimizer: Optimizer
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that all strategies of a request share."""
+
+    parts: tuple[Part, ...]
+    world: World
+    task: str
+    task_options: dict[str, object]
+    batch: int
+    epochs: float | None
+    steps: int | None
+    cluster: Cluster
+    trouble: Script
+    evaluate_every: int | None
+    target: float
+    remarks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        whole("rehearse", "batch", self.batch, 1, 10**9)
+        if self.steps is not None:
+            whole("rehearse", "steps", self.steps, 1, 10**9)
+        if self.epochs is not None:
+            real("rehearse", "epochs", self.epochs, 0.0, 1e6, open_low=True)
+        if self.evaluate_every is not None:
+            whole("rehearse", "evaluate-every", self.evaluate_every, 1, 10**9)
+        real("rehearse", "target", self.target, 0.0, 1.0, open_low=True)
+        self.trouble.fits(self.world.size)
+        for part in self.parts:
+            fits(part.strategy, self.world)
+            part.optimizer.suits(part.strategy)
+
+    def plan(self, part: Part) -> Plan:
+        """The plan of one strategy; a task of its own, since a rehearsal writes into the model it is given."""
+        from gossamer import tasks
+        from gossamer.sim.rehearse import Plan
+
+        task = tasks.build(self.task, self.world.seed, self.task_options)
+        steps = self.steps or ceil((self.epochs or 1.0) * task.size / (self.batch * self.world.size))
+        every = self.evaluate_every or ceil(steps / EVALUATIONS)
+        return Plan(
+            task,
+            part.strategy,
+            self.world,
+            part.optimizer,
+            self.batch,
+            steps,
+            self.cluster,
+            self.trouble,
+            every,
+        )
+
+
+def parts(texts: list[str], name: str, rate: float | None, momentum: float | None, decay: float) -> list[Part]:
+    """The strategies of a request; where no momentum was asked for, none is put on top of a codec's own."""
+    found = []
+    for text in texts:
+        strategy = parse(text)
+        owns = any(ex.codec.owns_momentum for ex in slots(strategy))
+        usual = 0.0 if owns else MOMENTA.get(name, 0.0)
+        chosen = "sgd" if owns and name == "nesterov" and momentum is None else name
+        pace = RATES.get(chosen, 0.1) if rate is None else rate
+        optimizer = Optimizer(chosen, pace, usual if momentum is None else momentum, decay)
+        found.append(Part(" ".join(text.split()), strategy, optimizer))
+    return found
+
+
+def remarks(found: list[Part], name: str) -> tuple[str, ...]:
+    """A line for every strategy that does not train with the optimizer that was asked for."""
+    return tuple(
+        f"{part.text}: its codec keeps the momentum itself, so its optimizer is {part.optimizer.name} with momentum 0"
+        for part in found
+        if part.optimizer.name != name
+    )
+
+
+def machines(compute: str, link: str, latency: str, jitter: float) -> Cluster:
+    """The imagined machines, from the words of the command line."""
+    spans = tuple(units.seconds("compute", span) for span in compute.split(","))
+    return Cluster(spans, units.rate(link), units.seconds("latency", latency), jitter)
+
+
+def misfortune(text: str | None) -> Script:
+    """The script of trouble; none by default."""
+    return Script() if text is None or not text.strip() else parse_trouble(text)
+
+
+def options(pairs: list[str]) -> dict[str, object]:
+    """`key=value` pairs; a value that reads as a number or True or False is one, anything else is text."""
+    found: dict[str, object] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.isidentifier():
+            raise Refused(f"task-option: {pair!r} is not key=value", "--task-option model=cnn")
+        if key in found or key == "seed":
+            raise Refused(f"task-option: {key!r} is given twice" if key in found else "the seed is given by --seed")
+        found[key] = _literal(value)
+    return found
+
+
+def _literal(text: str) -> object:
+    if text in ("True", "False"):
+        return text == "True"
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    return text

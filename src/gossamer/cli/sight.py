@@ -1,0 +1,115 @@
+"""Everything `show` has to say about a strategy, gathered once for both its forms. Loads no torch for plain codecs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gossamer.cli import units
+from gossamer.cli.timeline import Timeline, timeline
+from gossamer.parts.refusal import real
+from gossamer.parts.route import Torus
+from gossamer.parts.selection import Tag
+from gossamer.parts.topology import Complete
+from gossamer.parts.world import World
+from gossamer.strategy import AnyStrategy, fits, parse, slots
+from gossamer.strategy.describe import Load, loads, mixing_matrix, period, spectral_gap, stand_in
+
+if TYPE_CHECKING:
+    from gossamer.strategy.describe import Matrix
+
+MOST_DRAWN = 8  # workers up to which a mixing matrix is printed
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A strategy in a world, on a stand-in model, and on a link if one was named."""
+
+    text: str
+    strategy: AnyStrategy
+    world: World
+    tags: tuple[Tag, ...]
+    timeline: Timeline
+    loads: tuple[Load, ...]
+    gaps: tuple[float | None, ...]
+    matrices: tuple[Matrix | None, ...]
+    notes: tuple[str, ...]
+    link: float | None
+    latency: float
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of a step in which every exchange in force happens; of two stages, the larger."""
+        return max(sum(load.rounds for load in stage) for stage in self._stages())
+
+    @property
+    def sent(self) -> int:
+        """Bytes a member sends in such a step."""
+        return max(sum(load.sent.likely for load in stage) for stage in self._stages())
+
+    @property
+    def sent_per_step(self) -> float:
+        """Bytes a member sends, averaged over steps."""
+        return max(sum(load.per_step for load in stage) for stage in self._stages())
+
+    def seconds(self, load: Load) -> float | None:
+        """Seconds of one exchange on the link: a latency per round and a member's bytes over the rate.
+
+        A hub is the narrow place: all its workers' wires and answers pass its shards' links.
+        """
+        if self.link is None:
+            return None
+        crowd = self.world.size / getattr(load.exchange.topology, "shards", 1) if load.exchange.hub else 1.0
+        return load.rounds * self.latency + max(1.0, crowd) * (load.sent.likely + load.answered) / self.link
+
+    def _stages(self) -> list[list[Load]]:
+        found: dict[int, list[Load]] = {}
+        for load in self.loads:
+            found.setdefault(load.first, []).append(load)
+        return list(found.values())
+
+
+def look(text: str, workers: int, seed: int, size: str, link: str | None, latency: str) -> Sight:
+    """Work everything out, refusing what cannot be."""
+    strategy, world = parse(text), World(workers, seed)
+    fits(strategy, world)
+    tags = stand_in(units.nbytes(size))
+    rate, delay = None if link is None else units.rate(link), units.seconds("latency", latency)
+    if rate is not None:
+        real("link", "rate", rate, 1.0, 1e15)
+    real("link", "latency", delay, 0.0, 3600.0)
+    found, exchanges = loads(strategy, world, tags), slots(strategy)
+    gaps = tuple(spectral_gap(ex.topology, world, slot) for slot, ex in enumerate(exchanges))
+    matrices = tuple(_matrix(load, world) for load in found)
+    notes = tuple(dict.fromkeys(note for load in found for note in _notes(load, world)))
+    return Sight(text.strip(), strategy, world, tags, timeline(strategy), found, gaps, matrices, notes, rate, delay)
+
+
+def _matrix(load: Load, world: World) -> Matrix | None:
+    """The first round's weights; a complete mix is one value and a hub has none."""
+    topology = load.exchange.topology
+    if load.exchange.hub or isinstance(topology, Complete) or world.size > MOST_DRAWN:
+        return None
+    return mixing_matrix(topology, 0, world, load.slot)
+
+
+def _notes(load: Load, world: World) -> Iterator[str]:
+    ex = load.exchange
+    if isinstance(ex.topology, Complete) and isinstance(ex.route, Torus):
+        x, y = ex.route.grid(world.size)
+        yield f"the torus is a grid of {x} x {y}"
+        if min(x, y) == 1:
+            prime = " is a prime, so its only grid" if ex.route.x is None and world.size > 3 else " in one line"
+            yield f"{world.size}{prime} is a ring" if world.size > 1 else "one worker has nobody to send to"
+    elif isinstance(ex.topology, Complete) and ex.route.native:
+        yield "a backend keeps its schedule to itself: rounds and bytes are those of the ring"
+    if not load.carried:
+        yield f"{ex.where!r} takes none of the stand-in's tensors, so its bytes are not known here"
+    if load.sent.low != load.sent.high:
+        yield f"slot {load.slot} sends from {units.told_bytes(load.sent.low)} to {units.told_bytes(load.sent.high)}"
+    if ex.hub:
+        yield "the hub answers every worker, on top of what the workers send"
+    if not ex.topology.fixed and not ex.hub and world.size <= MOST_DRAWN:
+        rounds = period(ex.topology, world, load.slot)
+        yield f"partners repeat after {rounds} rounds" if rounds else "partners are drawn anew every round"

@@ -1,0 +1,48 @@
+"""How a crew fails: the first real traceback is told, nobody is left behind, mistakes are refused by name."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from gossamer.engine.crew import Crew, CrewFailed
+from gossamer.parts.refusal import Refused
+
+ROOT = str(Path(__file__).parent.parent.parent)
+
+
+def left_over(crew: Crew) -> list[int]:
+    return [worker.pid for worker in crew._workers if worker.poll() is None]
+
+
+@pytest.mark.parametrize("how, said", [("raises", "the loss of worker 1 went wrong"), ("dies", "code 9")])
+@pytest.mark.parametrize("strategy", ["allreduce()", "gossip_pull()"])
+def test_a_worker_that_fails_ends_the_crew_with_its_own_words(how: str, said: str, strategy: str) -> None:
+    began = time.monotonic()
+    with pytest.raises(CrewFailed, match="worker"), Crew(2, path=[ROOT]) as crew:
+        try:
+            crew.run(strategy=strategy, task=f"tests.processes.broken:{how}", batch=5, steps=20)
+        except CrewFailed as error:
+            assert "worker 1" in str(error)
+            assert said in str(error)
+            raise
+    assert left_over(crew) == []
+    assert time.monotonic() - began < 60
+
+
+def test_what_cannot_be_is_refused_and_the_crew_goes_on(four: Crew) -> None:
+    with pytest.raises(Refused, match="quorum"):
+        four.run(strategy="backup_workers(backups=4)", task="tests.parity.small:task")
+    with pytest.raises(Refused, match="momentum"):
+        four.run(strategy="dgc()", momentum=0.9, task="tests.parity.small:task")
+    with pytest.raises(Refused, match="no_such_module"):
+        four.run(strategy="allreduce()", task="no_such_module:task")
+    assert len(four.run(strategy="allreduce()", task="tests.parity.small:task", batch=5, steps=2).steps) == 8
+
+
+@pytest.mark.parametrize("size", [0, -1, True, 1.5, 10_000])
+def test_an_absurd_crew_is_refused(size: int) -> None:
+    with pytest.raises(Refused, match="crew"):
+        Crew(size)
