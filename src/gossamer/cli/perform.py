@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gossamer.cli.request import Part, Request
+from gossamer.cli.screen import writable
 from gossamer.parts.refusal import Refused
 from gossamer.records import Header, Journal, Record, read
 
@@ -30,18 +31,18 @@ class Run:
 
 
 def perform(request: Request, part: Part, plan: Plan, path: Path | None, watch: Watch) -> Run:
-    """Rehearse a plan; if it is interrupted, its journal keeps what happened so far."""
-    from gossamer.sim.rehearse import rehearse
+    """Rehearse a plan; an interrupted one leaves a journal of what happened so far, a refused one none."""
+    from gossamer.sim.rehearse import Rehearsal
 
+    def both(outcome: Outcome, total: int) -> None:
+        keep(outcome)
+        watch(outcome, total)
+
+    rehearsal = Rehearsal(plan, both)
     with Journal(path) as journal:
-        journal.write(_header(request, part, plan))
         keep = Keeper(journal)
-
-        def both(outcome: Outcome, total: int) -> None:
-            keep(outcome)
-            watch(outcome, total)
-
-        outcome = rehearse(plan, both)
+        journal.write(_header(request, part, plan))
+        outcome = rehearsal.run()
         keep(outcome)
     return Run(request, part, plan, outcome, path)
 
@@ -92,8 +93,10 @@ def journals(parts: tuple[Part, ...], asked: Path | None) -> list[Path]:
         if asked is not None and len(parts) > 1:
             base = asked.with_name(f"{asked.stem}-{slug(part.text)}{asked.suffix}")
         found.append(_free(base, found, asked is None))
-    for path in found if asked is not None else ():
-        _clear(path)
+    for path in found:
+        if asked is not None:
+            _clear(path)
+        writable(path)
     return found
 
 

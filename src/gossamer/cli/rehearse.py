@@ -87,10 +87,12 @@ def rehearse(
 ) -> None:
     """Read the request, play it, report."""
     from gossamer.cli import request as asked
+    from gossamer.parts.refusal import whole
     from gossamer.parts.world import World
 
     texts = _texts(expressions or [], strategy, compare)
     _agree(epochs, steps, journal, no_journal)
+    whole("rehearse", "workers", workers, 1, 2**20)
     chosen = asked.parts(texts, optimizer, rate, momentum, decay)
     request = asked.Request(
         parts=tuple(chosen),

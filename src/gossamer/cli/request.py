@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from math import ceil
@@ -17,6 +18,7 @@ from gossamer.strategy import AnyStrategy, fits, parse, parse_trouble, slots
 
 if TYPE_CHECKING:
     from gossamer.sim.rehearse import Plan
+    from gossamer.tasks import Task
 
 EVALUATIONS = 40  # in a run, where --evaluate-every does not say
 RATES = {"sgd": 0.12, "nesterov": 0.02, "adam": 0.002, "adamw": 0.002}  # ones that train our tasks in every strategy
@@ -69,6 +71,7 @@ class Request:
         from gossamer.sim.rehearse import Plan
 
         task = tasks.build(self.task, self.world.seed, self.task_options)
+        _room(task, self.world.size)
         steps = self.steps or ceil((self.epochs or 1.0) * task.size / (self.batch * self.world.size))
         every = self.evaluate_every or ceil(steps / EVALUATIONS)
         return Plan(
@@ -82,6 +85,15 @@ class Request:
             self.trouble,
             every,
         )
+
+
+def _room(task: Task, workers: int) -> None:
+    """Refuse more replicas than memory holds: each has parameters, gradients and what an exchange needs besides."""
+    needed = 3 * workers * sum(p.numel() * p.element_size() for p in task.model.parameters())
+    here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > here:
+        told = f"{workers} replicas need {units.told_bytes(needed)} of memory, and there are {units.told_bytes(here)}"
+        raise Refused(f"rehearse: {told}", f"{workers * here // needed} workers")
 
 
 def parts(texts: list[str], name: str, rate: float | None, momentum: float | None, decay: float) -> list[Part]:

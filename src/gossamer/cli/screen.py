@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 from math import isfinite
@@ -63,6 +64,8 @@ def explain(error: Exception) -> None:
 
 def writable(path: Path) -> None:
     """Raise now, not after the work is done, if this file cannot be written; makes the folders above it."""
+    if path.parent.exists() and not path.parent.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, "is not a folder", str(path.parent))
     path.parent.mkdir(parents=True, exist_ok=True)
     new = not path.exists()
     path.open("ab").close()

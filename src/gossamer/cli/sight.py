@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gossamer.cli import units
 from gossamer.cli.timeline import Timeline, timeline
-from gossamer.parts.refusal import real
+from gossamer.parts.refusal import real, whole
 from gossamer.parts.route import Torus
 from gossamer.parts.selection import Tag
 from gossamer.parts.topology import Complete
@@ -72,6 +72,7 @@ class Sight:
 
 def look(text: str, workers: int, seed: int, size: str, link: str | None, latency: str) -> Sight:
     """Work everything out, refusing what cannot be."""
+    whole("show", "workers", workers, 1, 2**20)
     strategy, world = parse(text), World(workers, seed)
     fits(strategy, world)
     tags = stand_in(units.nbytes(size))

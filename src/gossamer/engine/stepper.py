@@ -17,7 +17,7 @@ from gossamer.parts.codec import Heard, Wire
 from gossamer.parts.topology import Everyone, Neighbours
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
-from gossamer.records import SERVED, Event, StepRecord
+from gossamer.records import SERVED, Event, Note, StepRecord
 from gossamer.replica import Answer, Hub, Layout, Local, Replica, conclude
 from gossamer.strategy import AnyStrategy, Compute, Meet, Send, Settle, Update, fits, phases, slots
 from gossamer.tasks import Stream, Task
@@ -60,11 +60,11 @@ class Stepper:
         self.began = time.perf_counter()
         self._speaking: dict[tuple[int, int], tuple[Generator[Wire, Heard, None], Pending]] = {}
         self._pushing: dict[int, deque[Generator[Wire, Answer, None]]] = {}
-        self._note = _Note()
+        self._note = Note()
 
     def step(self, step: int) -> StepRecord:
         """Play one step."""
-        self._note = note = _Note()
+        self._note = note = Note()
         for phase in phases(self.strategy, step):
             match phase:
                 case Compute(gate):
@@ -91,10 +91,7 @@ class Stepper:
                 self.service.done = step + 1
         self._tally()
         self.turns.give(step)
-        return StepRecord(
-            self.member, step, time.perf_counter() - self.began, note.loss, note.spans,
-            note.sent, note.heard, note.staleness, note.dropped,
-        )  # fmt: skip
+        return note.record(self.member, step, time.perf_counter() - self.began)
 
     def close(self) -> Event:
         """Hear out what is still under way, and serve the others until they are done too."""
@@ -105,7 +102,7 @@ class Stepper:
                 self._answer(slot)
         if self.service is not None:
             self.service.close()
-        self._note = _Note()
+        self._note = Note()
         self._tally()
         return Event(time.perf_counter() - self.began, SERVED, self.member, self._note.sent)
 
@@ -139,7 +136,7 @@ class Stepper:
         if self.exchanges[slot].hub:
             self._take_answer(slot)
             return
-        self._note.staleness = max(self._note.staleness, self.exchanges[slot].synchrony.delay)
+        self._note.aged(self.exchanges[slot].synchrony.delay)
         speaking, pending = self._speaking.pop((slot, sent))
         turn = 0
         while True:
@@ -164,7 +161,7 @@ class Stepper:
         for partner in mixing.weights:
             if partner != self.member:
                 shown[partner], done = self.counter.pull(partner, slot, like)
-                self._note.staleness = max(self._note.staleness, step - done)
+                self._note.aged(step - done)
                 self._note.hear(slot, shown[partner].nbytes)
         with self._still():
             self.replica.pull(slot, mixing.weights, shown)
@@ -185,7 +182,7 @@ class Stepper:
         self.turns.give_way()
         answer = self._answer(slot)
         self._note.hear(slot, answer.values.nbytes)
-        self._note.staleness = max(self._note.staleness, answer.staleness)
+        self._note.aged(answer.staleness)
         self._note.dropped += answer.dropped
         with self._still():
             conclude(self._pushing[slot].popleft(), answer)
@@ -219,22 +216,3 @@ class Stepper:
         began = time.perf_counter()
         yield
         self._note.spans[name] += time.perf_counter() - began
-
-
-class _Note:
-    """What a member notes down during one step."""
-
-    def __init__(self) -> None:
-        self.spans = {"compute": 0.0, "send": 0.0, "wait": 0.0}
-        self.sent: dict[int, int] = {}
-        self.heard: dict[int, int] = {}
-        self.staleness = self.dropped = 0
-        self.loss = 0.0
-
-    def send(self, slot: int, nbytes: int) -> None:
-        if nbytes:
-            self.sent[slot] = self.sent.get(slot, 0) + nbytes
-
-    def hear(self, slot: int, nbytes: int) -> None:
-        if nbytes:
-            self.heard[slot] = self.heard.get(slot, 0) + nbytes

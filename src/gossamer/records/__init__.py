@@ -1,6 +1,7 @@
 """What happened: records, the journal that keeps them, and what they say in sum."""
 
 from gossamer.records.journal import Journal, read
+from gossamer.records.note import Note
 from gossamer.records.record import SERVED, Evaluation, Event, Header, Record, StepRecord
 
-__all__ = ["SERVED", "Evaluation", "Event", "Header", "Journal", "Record", "StepRecord", "read"]
+__all__ = ["SERVED", "Evaluation", "Event", "Header", "Journal", "Note", "Record", "StepRecord", "read"]

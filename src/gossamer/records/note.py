@@ -1,0 +1,48 @@
+"""What a member notes down while it plays a step: where its seconds went, and its bytes. Knows no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gossamer.records.record import StepRecord
+
+
+def _spans() -> dict[str, float]:
+    return {"compute": 0.0, "send": 0.0, "wait": 0.0}
+
+
+@dataclass
+class Note:
+    """One member's notes of the step it is in; bytes may be added while others make it send."""
+
+    spans: dict[str, float] = field(default_factory=_spans)
+    sent: dict[int, int] = field(default_factory=dict)
+    heard: dict[int, int] = field(default_factory=dict)
+    staleness: int = 0
+    dropped: int = 0
+    loss: float = 0.0
+
+    def send(self, slot: int, nbytes: int) -> None:
+        """Bytes that left."""
+        if nbytes:
+            self.sent[slot] = self.sent.get(slot, 0) + nbytes
+
+    def hear(self, slot: int, nbytes: int) -> None:
+        """Bytes that came in."""
+        if nbytes:
+            self.heard[slot] = self.heard.get(slot, 0) + nbytes
+
+    def aged(self, staleness: int) -> None:
+        """Something this old was used."""
+        self.staleness = max(self.staleness, staleness)
+
+    def passed(self, seconds: float, transfer: float) -> None:
+        """Seconds went by in an exchange: transfer as far as the transfer took, and waiting for the rest."""
+        self.spans["send"] += min(transfer, seconds)
+        self.spans["wait"] += max(0.0, seconds - transfer)
+
+    def record(self, member: int, step: int, time: float) -> StepRecord:
+        """The notes of a finished step."""
+        return StepRecord(
+            member, step, time, self.loss, self.spans, self.sent, self.heard, self.staleness, self.dropped
+        )

@@ -1,0 +1,55 @@
+"""What a rehearsal is asked and what it answers. Knows nothing of how it is played."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from gossamer.parts.trouble import Script
+from gossamer.parts.world import World
+from gossamer.recipes import Optimizer
+from gossamer.records import Evaluation, Event, StepRecord
+from gossamer.sim.cluster import Cluster
+from gossamer.strategy import AnyStrategy, fits
+from gossamer.tasks import Task
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is rehearsed: who trains what, how long, on which imagined machines, with which trouble.
+
+    The run ends when all members together have done workers x steps. `order` replaces the clock: it lists members in
+    the order in which the visible parts of their steps happen, and its length is the run's.
+    """
+
+    task: Task
+    strategy: AnyStrategy
+    world: World
+    optimizer: Optimizer = Optimizer()
+    batch: int = 32
+    steps: int = 100
+    cluster: Cluster = Cluster()
+    trouble: Script = Script()
+    evaluate_every: int = 0  # steps between evaluations; 0: only at the end
+    order: tuple[int, ...] | None = None
+
+    def check(self) -> None:
+        """Refuse what cannot be played."""
+        fits(self.strategy, self.world)
+        self.optimizer.suits(self.strategy)
+        self.trouble.fits(self.world.size)
+
+
+@dataclass
+class Outcome:
+    """Everything that happened, the replicas as they ended, and the model: their exact average, or what a hub owns."""
+
+    steps: list[StepRecord] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    replicas: Tensor = field(default_factory=lambda: torch.empty(0))
+    model: Tensor = field(default_factory=lambda: torch.empty(0))
+    order: list[int] = field(default_factory=list)
+    seconds: float = 0.0
