@@ -1,0 +1,52 @@
+"""Mixing alone: gossip brings replicas together, balanced mixing keeps the mean, mass recovers it where weights do not."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.sim.still import mixed
+
+GOSSIP = "Exchange(payload=PARAMETERS, topology={}, synchrony=Synchrony(staleness={}))"
+
+
+@pytest.mark.parametrize("expression", ["gossip_pull()", GOSSIP.format("RandomPeer()", 0), GOSSIP.format("Cycle()", 0), "sgp()"])
+@pytest.mark.parametrize("size", [2, 3, 5, 8])
+def test_gossip_without_gradients_reaches_consensus(expression: str, size: int) -> None:
+    apart, outcome, _ = mixed(expression, size, 200)
+    assert apart.var(0).mean() > 0.1
+    assert outcome.replicas.var(0).max() < 1e-6
+
+
+@pytest.mark.parametrize("expression", [GOSSIP.format("Cycle()", 0), "sgp()", "local_sgd(every=3)"])
+def test_balanced_mixing_keeps_the_mean(expression: str) -> None:
+    apart, outcome, _ = mixed(expression, 6, 40)
+    torch.testing.assert_close(outcome.replicas.mean(0), apart.mean(0), rtol=0, atol=1e-12)
+
+
+def test_unbalanced_mixing_without_mass_would_lose_the_mean() -> None:
+    apart, outcome, _ = mixed("gossip_pull()", 6, 200)
+    assert (outcome.replicas.mean(0) - apart.mean(0)).abs().max() > 1e-2
+
+
+def test_mass_recovers_the_true_mean_on_an_unbalanced_graph() -> None:
+    edges = ((0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (0, 3))
+    apart, outcome, rehearsal = mixed(f"Exchange(payload=PARAMETERS, topology=Graph(edges={edges}))", 4, 120)
+    masses = [replica.desks[0].mass for replica in rehearsal.replicas]
+    assert max(masses) - min(masses) > 0.1, "the graph is not unbalanced, so nothing is shown"
+    assert sum(masses) == pytest.approx(4.0, abs=1e-12)
+    for replica in outcome.replicas:
+        torch.testing.assert_close(replica, apart.mean(0), rtol=0, atol=1e-10)
+
+
+def test_a_pull_changes_only_the_puller_and_drawing_oneself_nothing() -> None:
+    from gossamer.parts.topology import RandomPeer
+    from gossamer.parts.world import World
+
+    apart, outcome, _ = mixed("gossip_pull()", 5, 1)
+    drawn = [RandomPeer().drawn(member, 0, World(5), 0)[0] for member in range(5)]
+    now = apart.clone()
+    for member in outcome.order:
+        if drawn[member] != member:
+            now[member] = 0.5 * now[member] + 0.5 * now[drawn[member]]
+    torch.testing.assert_close(outcome.replicas, now, rtol=0, atol=1e-15)
