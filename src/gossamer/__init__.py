@@ -1,1 +1,41 @@
 """Gossamer: train models on many workers with any synchronisation strategy, behind one switch."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gossamer.parts.refusal import Refused
+    from gossamer.parts.world import World
+    from gossamer.recipes import Optimizer
+    from gossamer.sim import Cluster, Outcome, Plan, rehearse
+    from gossamer.strategy import Exchange, Staged, Strategy, parse, parse_trouble, phases, position
+    from gossamer.tasks import Task
+
+__version__ = "0.1.0"
+_HOMES = {
+    "Refused": "parts.refusal",
+    "World": "parts.world",
+    "Optimizer": "recipes",
+    **dict.fromkeys(("Cluster", "Outcome", "Plan", "rehearse"), "sim"),
+    **dict.fromkeys(("Exchange", "Staged", "Strategy", "parse", "parse_trouble", "phases", "position"), "strategy"),
+    "Task": "tasks",
+}
+__all__ = [
+    "Cluster", "Exchange", "Optimizer", "Outcome", "Plan", "Refused", "Staged", "Strategy", "Task", "World", "parse",
+    "parse_trouble", "phases", "position", "rehearse",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first asked for: the language of strategies needs no torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"gossamer has no {name!r}")
+    value = getattr(import_module(f"gossamer.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

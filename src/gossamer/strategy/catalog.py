@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gossamer.parts.codec import DGC, ErrorFeedback, PowerSGD
+from gossamer.parts.codec import DGC, Codec, ErrorFeedback, PowerSGD
 from gossamer.parts.merge import Elastic, Outer, Share
 from gossamer.parts.payload import Order, Payload
 from gossamer.parts.route import Auto, Route
@@ -92,18 +92,24 @@ def dgc(density: float = 0.001, momentum: float = 0.9, masking: bool = True, war
     return Strategy((Exchange(codec=DGC(density, momentum, masking=masking, warmup=warmup)),))
 
 
+def compressed(codec: Codec) -> Strategy:
+    """All-reduce of gradients through a codec, with error feedback."""
+    return Strategy((Exchange(codec=ErrorFeedback(codec)),))
+
+
 @dataclass(frozen=True)
 class Entry:
-    """One row of the catalogue."""
+    """One row of the catalogue; what it says of itself is its maker's docstring, unless given."""
 
     name: str
     make: Callable[..., AnyStrategy]
     paper: str
+    says: str = ""
 
     @property
     def sentence(self) -> str:
         """What the system does, in one sentence."""
-        return (self.make.__doc__ or "").strip()
+        return self.says or (self.make.__doc__ or "").strip()
 
 
 CATALOG: tuple[Entry, ...] = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from enum import Enum
 from typing import Any
@@ -33,19 +33,6 @@ class Misread(Refused):
         return f"{self.text}\n{' ' * self.start}{'^' * (self.stop - self.start)}\n{self.reason}{hint}"
 
 
-PARTS: dict[str, Callable[..., Any]] = {
-    maker.__name__: maker
-    for maker in (
-        Exchange, Staged,
-        topology.Complete, topology.Hub, topology.Cycle, topology.Exponential, topology.Graph, topology.RandomPeer,
-        route.Auto, route.Native, route.Ring, route.Torus,
-        synchrony.Synchrony, synchrony.AllBut,
-        codec.Dense, codec.Half, codec.TopK, codec.DGC, codec.Ternary, codec.PowerSGD,
-        codec.ErrorFeedback, codec.Difference,
-        merge.Adopt, merge.Share, merge.Elastic, merge.Outer,
-        selection.Everything, selection.Named, selection.Dims, selection.Bytes, selection.Part, selection.Except,
-    )
-}  # fmt: skip
 ROUTES: dict[str, Callable[..., Any]] = {
     "auto": route.Auto, "native": route.Native, "ring": route.Ring, "torus": route.Torus
 }  # fmt: skip
@@ -54,9 +41,25 @@ WORDS: dict[str, Enum] = {
 }
 
 
+def parts() -> dict[str, Callable[..., Any]]:
+    """Every part by its name: whatever is a final class of an axis, ours before anybody else's of the same name."""
+    axes = (topology.Topology, route.Route, codec.Codec, merge.Merge, selection.Selection)
+    found = [kind for axis in axes for kind in _final(axis)]
+    found.sort(key=lambda kind: kind.__module__.startswith("gossamer."))
+    return {kind.__name__: kind for kind in (*found, synchrony.Synchrony, synchrony.AllBut, Exchange, Staged)}
+
+
+def _final(kind: type) -> Iterator[type]:
+    """The final classes below an abstract one: those that are dataclasses of their own."""
+    for below in kind.__subclasses__():
+        if "__dataclass_params__" in vars(below):
+            yield below
+        yield from _final(below)
+
+
 def parse(text: str) -> AnyStrategy:
     """The strategy an expression stands for; `parse(repr(s)) == s`."""
-    makers = {**PARTS, **ROUTES, **{entry.name: entry.make for entry in CATALOG}}
+    makers = {**parts(), **ROUTES, **{entry.name: entry.make for entry in CATALOG}}
     value = _Reader(text, makers, WORDS).read()
     if not isinstance(value, Exchange | Strategy | Staged):
         raise Misread(text, 0, len(text), f"{_kind(value)} is not a strategy", "allreduce()")
