@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from gossamer.parts.refusal import Refused
     from gossamer.parts.world import World
     from gossamer.recipes import Optimizer
-    from gossamer.sim import Cluster, Outcome, Plan, rehearse
+    from gossamer.sim import Cluster, Outcome, Plan
+    from gossamer.sim.rehearse import rehearse
     from gossamer.strategy import Exchange, Staged, Strategy, parse, parse_trouble, phases, position
     from gossamer.tasks import Task
 
@@ -18,7 +19,8 @@ _HOMES = {
     "Refused": "parts.refusal",
     "World": "parts.world",
     "Optimizer": "recipes",
-    **dict.fromkeys(("Cluster", "Outcome", "Plan", "rehearse"), "sim"),
+    **dict.fromkeys(("Cluster", "Outcome", "Plan"), "sim"),
+    "rehearse": "sim.rehearse",
     **dict.fromkeys(("Exchange", "Staged", "Strategy", "parse", "parse_trouble", "phases", "position"), "strategy"),
     "Task": "tasks",
 }

@@ -48,8 +48,8 @@ def ran(copy: Path, *command: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_laws_take_the_new_codec_in(copy: Path) -> None:
-    done = ran(copy, "-m", "pytest", "tests/laws/test_codec.py", "tests/laws/test_feedback.py", "tests/laws/test_specimens.py",
-               "-p", "no:xdist", "-k", "Sixteen or sixteen or specimen")  # fmt: skip
+    laws = [f"tests/laws/test_{law}.py" for law in ("codec", "feedback", "specimens")]
+    done = ran(copy, "-m", "pytest", *laws, "-p", "no:xdist", "-k", "Sixteen or sixteen or specimen")
     assert done.returncode == 0, done.stdout + done.stderr
     assert int(re.findall(r"(\d+) passed", done.stdout)[0]) >= 5
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
-from gossamer.sim.rehearse import Plan, Rehearsal
+from gossamer.sim import Plan, Rehearsal
 from gossamer.strategy import AnyStrategy
 from gossamer.tasks import Batch, Stream, Task
 from gossamer.tasks.digits import digits

@@ -12,7 +12,7 @@ from gossamer.parts.refusal import Refused
 from gossamer.parts.synchrony import AllBut, Late, Synchrony
 from gossamer.parts.topology import Hub, RandomPeer
 from gossamer.parts.world import World
-from gossamer.sim.rehearse import Rehearsal
+from gossamer.sim import Rehearsal
 from gossamer.strategy import Exchange, as_strategy
 from gossamer.strategy.catalog import backup_workers, downpour, gossip_pull, parameter_server, ssp
 

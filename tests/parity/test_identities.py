@@ -25,7 +25,7 @@ from gossamer.parts.synchrony import Late, Synchrony
 from gossamer.parts.topology import Hub, RandomPeer
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
-from gossamer.sim.rehearse import Plan, Rehearsal
+from gossamer.sim import Plan, Rehearsal
 from gossamer.strategy import AnyStrategy, Exchange, as_strategy
 from gossamer.strategy.catalog import (
     allreduce,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
-from gossamer.sim.rehearse import Plan, Rehearsal
+from gossamer.sim import Plan, Rehearsal
 from gossamer.strategy.catalog import allreduce, local_sgd, parameter_server
 from gossamer.tasks import Stream, Task
 

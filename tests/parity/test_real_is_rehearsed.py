@@ -6,14 +6,14 @@ import random
 
 import pytest
 import torch
+from tests.parity import small
 
 from gossamer.engine.crew import Crew, Result
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.records import StepRecord
-from gossamer.sim.rehearse import Outcome, Plan, Rehearsal
+from gossamer.sim import Outcome, Plan, Rehearsal
 from gossamer.strategy import CATALOG, AnyStrategy, parse, slots
-from tests.parity import small
 
 STEPS = 9
 OF_THE_CATALOGUE = {
@@ -48,7 +48,7 @@ EXPRESSIONS = [e for entry in CATALOG for e in OF_THE_CATALOGUE[entry.name]] + C
 
 
 def script(strategy: AnyStrategy, size: int) -> tuple[int, ...] | None:
-    """An order of events for strategies whose result depends on one: shuffled rounds, and unequal speeds at a free hub."""
+    """An order of events for strategies whose result depends on one: shuffled rounds, then unequal speeds."""
     if not any(ex.synchrony.staleness != 0 or ex.synchrony.quorum is not None for ex in slots(strategy)):
         return None
     shuffle = random.Random(5)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+from tests.parity import small
 from torch import Tensor
 
 from gossamer.tasks.task import Batch, Task, classified
-from tests.parity import small
 
 
 def raises(seed: int = 0) -> Task:

@@ -1,13 +1,13 @@
-"""The twelve on real processes without a script: every member finishes, learns, and keeps the promises of its strategy."""
+"""The twelve on real processes without a script: every member finishes and learns."""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from tests.parity import small
 
 from gossamer.engine.crew import Crew
 from gossamer.strategy import CATALOG, parse, slots
-from tests.parity import small
 
 STEPS = 40
 SHORT = {"easgd": "easgd(every=4)", "diloco": "diloco(every=10)", "dgc": "dgc(density=0.1)"}

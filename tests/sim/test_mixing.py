@@ -1,16 +1,17 @@
-"""Mixing alone: gossip brings replicas together, balanced mixing keeps the mean, mass recovers it where weights do not."""
+"""Mixing alone: gossip brings replicas together; balanced mixing keeps the mean, and mass recovers it elsewhere."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-
 from tests.sim.still import mixed
 
 GOSSIP = "Exchange(payload=PARAMETERS, topology={}, synchrony=Synchrony(staleness={}))"
 
 
-@pytest.mark.parametrize("expression", ["gossip_pull()", GOSSIP.format("RandomPeer()", 0), GOSSIP.format("Cycle()", 0), "sgp()"])
+@pytest.mark.parametrize(
+    "expression", ["gossip_pull()", GOSSIP.format("RandomPeer()", 0), GOSSIP.format("Cycle()", 0), "sgp()"]
+)
 @pytest.mark.parametrize("size", [2, 3, 5, 8])
 def test_gossip_without_gradients_reaches_consensus(expression: str, size: int) -> None:
     apart, outcome, _ = mixed(expression, size, 200)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import pytest
+from tests.parity import small
 
 from gossamer.parts.trouble import Fail, Script, Slow
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.records import summary
-from gossamer.sim import Cluster, Outcome, Plan, Rehearsal, rehearse
+from gossamer.sim import Cluster, Outcome, Plan
+from gossamer.sim.rehearse import Rehearsal, rehearse
 from gossamer.strategy import parse
-from tests.parity import small
 
 LINKS = Cluster(compute=(0.02,), rate=1e5, latency=1e-3)
 NBYTES = 57 * 8  # the small task's parameters, float64
 
 
-def run(expression: str, size: int = 4, steps: int = 10, cluster: Cluster = LINKS, trouble: Script = Script()) -> Outcome:
+def run(
+    expression: str, size: int = 4, steps: int = 10, cluster: Cluster = LINKS, trouble: Script = Script()
+) -> Outcome:
     plan = Plan(small.task(), parse(expression), World(size), Optimizer(rate=0.1), 5, steps, cluster, trouble)
     return rehearse(plan)
 

@@ -109,8 +109,9 @@ class Fabric:
     def _each(self, key: Key, wire: Wire) -> Heard:
         """Hear every member's bytes, which may differ in number from member to member."""
         body = wire.body.contiguous()
-        counts = [torch.zeros(1, dtype=torch.int64) for _ in range(self.size)]
-        dist.all_gather(counts, torch.tensor([body.numel()]))
+        mine = torch.tensor([body.numel()], device=body.device)
+        counts = [torch.zeros_like(mine) for _ in range(self.size)]
+        dist.all_gather(counts, mine)
         longest = max(int(count) for count in counts)
         padded = body.new_zeros(longest)
         padded[: body.numel()] = body

@@ -27,7 +27,7 @@ HEADER = 8
 
 @dataclass(frozen=True)
 class Lines:
-    """The two process groups of a world's services."""
+    """The two process groups of a world's services; always gloo, which can hear from anyone, whatever mixes tensors."""
 
     asks: dist.ProcessGroup
     replies: dist.ProcessGroup
@@ -107,7 +107,8 @@ class Service:
         body = torch.empty(length, dtype=DTYPES[dtype])
         dist.recv(body, sender, self.lines.asks, ASK + 16)
         with self.lock:
-            answers = self.hubs[slot].push(sender, round, WIRES[kind](body))
+            hub = self.hubs[slot]
+            answers = hub.push(sender, round, WIRES[kind](body.to(hub.centre.device)))
             if self._acknowledge:
                 self._say(sender, _header(TAKEN, slot), None)
             self._deliver(slot, answers)
@@ -127,7 +128,7 @@ class Service:
         said = self._leaving.setdefault(member, deque())
         said.append((dist.isend(header, member, self.lines.replies, HEAR), header))
         if body is not None:
-            body = body.contiguous()
+            body = body.contiguous().cpu()
             said.append((dist.isend(body, member, self.lines.replies, HEAR + 16), body))
         while (
             len(said) > self._unheard
@@ -152,7 +153,7 @@ class Counter:
 
     def push(self, owner: int, slot: int, round: int, wire: Wire, like: Tensor) -> None:
         """Tell a hub; its answer comes when it is due."""
-        body = wire.body.contiguous()
+        body = wire.body.contiguous().cpu()
         kind, dtype = WIRES.index(type(wire)), DTYPES.index(body.dtype)
         dist.send(_header(PUSH, slot, round, body.numel(), kind, dtype), owner, self._lines.asks, ASK)
         dist.send(body, owner, self._lines.asks, ASK + 16)
@@ -179,7 +180,7 @@ class Counter:
             return True
         values = torch.empty(int(header[2]) // like.element_size(), dtype=like.dtype)
         dist.recv(values, owner, self._lines.replies, HEAR + 16)
-        self._answers.setdefault((owner, int(header[1])), deque()).append((header, values))
+        self._answers.setdefault((owner, int(header[1])), deque()).append((header, values.to(like.device)))
         return False
 
 

@@ -33,7 +33,7 @@ def main() -> None:
     torch.set_num_threads(1)
     store = dist.FileStore(os.environ["GOSSAMER_STORE"], size)  # type: ignore[attr-defined]
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
-    lines = Lines(dist.new_group(timeout=PATIENCE), dist.new_group(timeout=PATIENCE))
+    lines = Lines(*(dist.new_group(timeout=PATIENCE, backend="gloo") for _ in range(2)))
     say("ready")
     for line in sys.stdin:
         job = msgspec.json.decode(line.encode(), type=Job)

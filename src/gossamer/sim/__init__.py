@@ -1,7 +1,20 @@
-"""The imagined run: real numbers in virtual time."""
+"""The imagined run: real numbers in virtual time. Names load when asked for, so that a cluster needs no torch."""
 
-from gossamer.sim.cluster import Cluster
-from gossamer.sim.plan import Outcome, Plan
-from gossamer.sim.rehearse import Rehearsal, rehearse
+from __future__ import annotations
 
-__all__ = ["Cluster", "Outcome", "Plan", "Rehearsal", "rehearse"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gossamer.sim.cluster import Cluster
+    from gossamer.sim.plan import Outcome, Plan
+    from gossamer.sim.rehearse import Rehearsal
+
+__all__ = ["Cluster", "Outcome", "Plan", "Rehearsal"]
+_HOMES = {"Cluster": "cluster", "Outcome": "plan", "Plan": "plan", "Rehearsal": "rehearse"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"gossamer.sim has no {name!r}")
+    return getattr(import_module(f"gossamer.sim.{_HOMES[name]}"), name)

@@ -11,6 +11,7 @@ from typing import Any
 
 from gossamer.parts import codec, merge, payload, route, selection, synchrony, topology, trouble
 from gossamer.parts.refusal import Refused
+from gossamer.parts.value import Value
 from gossamer.strategy.catalog import CATALOG
 from gossamer.strategy.exchange import Exchange
 from gossamer.strategy.strategy import AnyStrategy, Staged, Strategy, as_strategy
@@ -49,7 +50,7 @@ def parts() -> dict[str, Callable[..., Any]]:
     return {kind.__name__: kind for kind in (*found, synchrony.Synchrony, synchrony.AllBut, Exchange, Staged)}
 
 
-def _final(kind: type) -> Iterator[type]:
+def _final(kind: type[Value]) -> Iterator[type[Value]]:
     """The final classes below an abstract one: those that are dataclasses of their own."""
     for below in kind.__subclasses__():
         if "__dataclass_params__" in vars(below):
