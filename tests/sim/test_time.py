@@ -109,6 +109,12 @@ def test_a_death_stops_the_synchronous_and_not_the_others() -> None:
         assert max(s.step for s in going_on.steps if s.member == 2) == 2
 
 
+def test_what_a_dead_member_had_under_way_is_not_missed() -> None:
+    death = Script((Fail(rank=2, step=3),))
+    outcome = run("Exchange(topology=Hub(), synchrony=Synchrony(delay=1))", trouble=death)
+    assert len(outcome.steps) == 40
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     jittery = Cluster(compute=(0.02, 0.03), rate=1e5, latency=1e-3, jitter=0.3)
     one, two = (run("gossip_pull()", 5, 30, jittery) for _ in range(2))

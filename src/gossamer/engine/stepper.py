@@ -61,6 +61,7 @@ class Stepper:
         self._speaking: dict[tuple[int, int], tuple[Generator[Wire, Heard, None], Pending]] = {}
         self._pushing: dict[int, deque[Generator[Wire, Answer, None]]] = {}
         self._note = Note()
+        self._gated = any(ex.meets and ex.synchrony.staleness is not None for ex in self.exchanges)
 
     def step(self, step: int) -> StepRecord:
         """Play one step."""
@@ -90,7 +91,9 @@ class Stepper:
             with self.service.lock:
                 self.service.done = step + 1
         self._tally()
-        self.turns.give(step)
+        self.turns.give_way()
+        if self._gated:
+            self.turns.tell(step + 1)
         return note.record(self.member, step, time.perf_counter() - self.began)
 
     def close(self) -> Event:

@@ -41,10 +41,9 @@ class Turns:
             self._holding = False
             self._store.add(f"{self._job}/turn", 1)
 
-    def give(self, step: int) -> None:
-        """The step is over."""
-        self.give_way()
-        self._store.set(f"{self._job}/done/{self._member}", str(step + 1))
+    def tell(self, done: int) -> None:
+        """Let the others' gates know how many steps this member has completed."""
+        self._store.set(f"{self._job}/done/{self._member}", str(done))
 
     def gate(self, step: int, bound: int | None) -> None:
         """Wait until the slowest member is within `bound` steps."""

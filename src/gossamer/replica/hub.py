@@ -49,6 +49,8 @@ class Hub:
 
     def push(self, member: int, round: int, wire: Wire) -> list[tuple[int, Answer]]:
         """Take what `member` says about `round`; answer everybody who need not wait any longer."""
+        if member not in self._pushes:  # it left while this was under way
+            return []
         ex = self.exchange
         late = ex.synchrony.late is Late.DROP and round < self.version
         waiting = _Waiting(member, round, max(0, self.version - round), late)
