@@ -13,7 +13,6 @@ from gossamer.parts.trouble import Fail, Slow, Trouble
 TOPOLOGIES: tuple[Topology, ...] = (
     Complete(),
     Hub(),
-    Hub(shards=2),
     Cycle(),
     Exponential(),
     Graph(edges=((0, 1), (1, 0))),
@@ -51,7 +50,7 @@ CODECS: tuple[Codec, ...] = (
     Difference(),
     Difference(codec=Half(), rate=1.0),
     Difference(codec=TopK(keep=0.4), rate=0.25),
-    Difference(codec=PowerSGD(rank=1), rate=0.3),
+    Difference(codec=PowerSGD(rank=1), rate=0.05),
 )
 MERGES: tuple[Merge, ...] = (
     Adopt(),
@@ -102,7 +101,6 @@ ENTRIES: tuple[str, ...] = (
     "allreduce(ring)",
     "allreduce(route=torus(x=2))",
     "parameter_server",
-    "parameter_server(shards=2)",
     "backup_workers",
     "backup_workers(backups=3)",
     "ssp",

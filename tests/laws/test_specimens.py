@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from tests.laws.specimens import ENTRIES, TABLE
 
 import gossamer.parts
 from gossamer.parts.route import Ring
 from gossamer.strategy import CATALOG, parse
-from tests.laws.specimens import ENTRIES, TABLE
 
 
 def everywhere() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, product
 from math import isclose, sqrt
 from typing import ClassVar
 
 import pytest
+from tests.laws.specimens import TOPOLOGIES
 
 from gossamer.parts.chance import below
 from gossamer.parts.refusal import Refused
@@ -18,6 +19,7 @@ from gossamer.parts.topology import (
     Complete,
     Cycle,
     Exponential,
+    Graph,
     Mixing,
     Neighbours,
     RandomPeer,
@@ -26,9 +28,9 @@ from gossamer.parts.topology import (
     hears,
 )
 from gossamer.parts.world import World
-from tests.laws.specimens import TOPOLOGIES
 
 ROUNDS = (0, 1, 2, 5, 1000)
+Law = Callable[[Topology], str | None]
 
 
 def cases(topology: Topology) -> Iterator[tuple[int, World, int]]:
@@ -100,31 +102,115 @@ def fixed_means_fixed(topology: Topology) -> str | None:
     return None
 
 
-def impatient_or_met(topology: Topology) -> str | None:
-    """A member that waits for others (patient) hears all it waits for: its own row names itself."""
-    if not topology.patient or isinstance(topology.mixing(0, 0, World(4), 0), AtHub):
-        return None
-    for round, world, slot in cases(topology):
-        if any(member not in row for member, row in enumerate(matrix(topology, round, world, slot))):
-            return f"{world}, round {round}: a member does not hear itself"
-    return None
-
-
 def draws_uniformly(topology: Topology) -> str | None:
     """Random partners are uniform over all members, oneself included: chi-square within 4 sigma of its mean."""
     if not isinstance(topology, RandomPeer):
         return None
-    for size in (2, 5, 16):
-        for seed, slot in ((0, 0), (1, 0), (0, 1)):
-            drawn = [topology.drawn(member, r, World(size, seed), slot) for r in range(400) for member in range(size)]
-            tally = Counter(peer - member % size for member, peers in enumerate(drawn) for peer in peers)
-            tally = Counter({shift: 0 for shift in range(size)}) + Counter(
-                {shift % size: 0 for shift in tally}
-            )  # shifts around the circle from the one who draws
-            for member, peers in enumerate(drawn):
-                tally.update((peer - member) % size for peer in peers)
-            expected = sum(tally.values()) / size
-            chi = sum((tally[shift] - expected) ** 2 / expected for shift in range(size))
-            if chi > (size - 1) + 4 * sqrt(2 * (size - 1)):
-                return f"{size} members, seed {seed}, slot {slot}: chi-square {chi:.1f} over {size - 1}"
+    for size, seed, slot in ((2, 0, 0), (5, 1, 0), (5, 0, 1), (16, 0, 0), (16, 9, 2)):
+        world, tally = World(size, seed), Counter[int]()
+        for round, member in product(range(600), range(size)):
+            tally.update((peer - member) % size for peer in topology.drawn(member, round, world, slot))
+        expected = tally.total() / size
+        surprise = sum((tally[place] - expected) ** 2 for place in range(size)) / expected
+        if surprise > (size - 1) + 4 * sqrt(2 * (size - 1)):
+            return f"{world}, slot {slot}: chi-square {surprise:.1f} over {size - 1}, counts {sorted(tally.items())}"
     return None
+
+
+LAWS = (weights_sum_to_one, listeners_agree_with_mixing, answers_twice_the_same, fixed_means_fixed, draws_uniformly)
+
+
+@dataclass(frozen=True, repr=False)
+class Greedy(Cycle):
+    """Counts itself twice."""
+
+    def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
+        return Neighbours(dict.fromkeys({member, *self.listeners(member, round, world, slot)}, 0.5))
+
+
+@dataclass(frozen=True, repr=False)
+class Lopsided(Exponential):
+    """Keeps more than it may of what it sends, so no mass is kept."""
+
+    def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
+        return Neighbours({member: 0.75, (member - 1) % world.size: 0.5})
+
+
+@dataclass(frozen=True, repr=False)
+class Funnel(RandomPeer):
+    """Calls itself balanced; what it hears sums to 1, what it is heard with does not."""
+
+    balanced: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, repr=False)
+class Backwards(Exponential):
+    """Tells its words to the member before it, which is not the one that hears them."""
+
+    def listeners(self, member: int, round: int, world: World, slot: int) -> tuple[int, ...]:
+        return ((member - self._hop(round, world)) % world.size,)
+
+
+@dataclass(frozen=True, repr=False)
+class Crier(Complete):
+    """Everybody hears it, and still it names listeners."""
+
+    def listeners(self, member: int, round: int, world: World, slot: int) -> tuple[int, ...]:
+        return ((member + 1) % world.size,)
+
+
+@dataclass(frozen=True, repr=False)
+class Moody(RandomPeer):
+    """Draws anew whenever asked."""
+
+    asked: ClassVar[count[int]] = count()
+
+    def drawn(self, member: int, round: int, world: World, slot: int) -> list[int]:
+        return [below(world.size, next(self.asked))]
+
+
+@dataclass(frozen=True, repr=False)
+class Restless(Exponential):
+    """Calls itself fixed and changes partners."""
+
+    fixed: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, repr=False)
+class Shy(RandomPeer):
+    """Never draws itself."""
+
+    def drawn(self, member: int, round: int, world: World, slot: int) -> list[int]:
+        return [(member + 1 + below(world.size - 1, world.seed, slot, round, member)) % world.size]
+
+
+WRONG = (
+    (weights_sum_to_one, Greedy()),
+    (weights_sum_to_one, Lopsided()),
+    (weights_sum_to_one, Funnel()),
+    (listeners_agree_with_mixing, Backwards()),
+    (listeners_agree_with_mixing, Crier()),
+    (answers_twice_the_same, Moody()),
+    (fixed_means_fixed, Restless()),
+    (draws_uniformly, Shy()),
+)
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES, ids=repr)
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+def test_holds(law: Law, topology: Topology) -> None:
+    assert law(topology) is None
+
+
+@pytest.mark.parametrize(("law", "wrong"), WRONG, ids=lambda one: getattr(one, "__name__", repr(one)))
+def test_rejects(law: Law, wrong: Topology) -> None:
+    assert law(wrong) is not None
+
+
+def test_every_law_rejects_something() -> None:
+    assert {law for law, _ in WRONG} == set(LAWS)
+
+
+def test_a_topology_that_fits_no_world_is_found_out() -> None:
+    with pytest.raises(AssertionError, match="fits no world"):
+        weights_sum_to_one(Graph(edges=((0, 40), (40, 0))))

@@ -3,54 +3,69 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 ABSURD = 10**12  # no count in this field comes near it; a larger one is a typing mistake
 
 
 class Refused(ValueError):
-    """A value or combination that cannot work, with the reason and the nearest one that can."""
+    """A value or combination that cannot work, with the reason and the nearest one that can.
 
-    def __init__(self, reason: str, nearest: str | None = None) -> None:
+    The nearest choice may be given as a function: looking for it can cost more than saying no.
+    """
+
+    def __init__(self, reason: str, nearest: str | Callable[[], str | None] | None = None) -> None:
+        super().__init__(reason)
         self.reason = reason
-        self.nearest = nearest
-        super().__init__(reason if nearest is None else f"{reason}; nearest that works: {nearest}")
+        self._nearest = nearest
+
+    @property
+    def nearest(self) -> str | None:
+        """The nearest choice that works, if one is known."""
+        if callable(self._nearest):
+            self._nearest = self._nearest()
+        return self._nearest
+
+    def __str__(self) -> str:
+        return self.reason if self.nearest is None else f"{self.reason}; nearest that works: {self.nearest}"
 
 
 def whole(owner: str, name: str, value: object, least: int = 1, most: int = ABSURD) -> None:
     """Refuse `value` unless it is an integer in [least, most]."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Refused(f"{owner}: {name} must be a whole number, not {value!r}", f"{name}={least}")
+        raise Refused(f"{owner}: {name} must be a whole number, not {_told(value)}", f"{name}={least}")
     if not least <= value <= most:
         edge = least if value < least else most
-        raise Refused(f"{owner}: {name} must be from {least} to {most}, not {value}", f"{name}={edge}")
+        raise Refused(f"{owner}: {name} must be from {least} to {most}, not {_told(value)}", f"{name}={edge}")
 
 
 def real(
-    owner: str,
-    name: str,
-    value: object,
-    low: float,
-    high: float,
-    *,
-    open_low: bool = False,
-    open_high: bool = False,
+    owner: str, name: str, value: object, low: float, high: float, *, open_low: bool = False, open_high: bool = False
 ) -> None:
     """Refuse `value` unless it is a finite number between low and high; an open end excludes the edge."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Refused(f"{owner}: {name} must be a number, not {value!r}")
-    inside = math.isfinite(value) and low <= value <= high
+        raise Refused(f"{owner}: {name} must be a number, not {_told(value)}")
+    inside = not math.isnan(value) if isinstance(value, float) else True
+    inside = inside and low <= value <= high
     if not inside or (open_low and value == low) or (open_high and value == high):
         span = f"{'above' if open_low else 'from'} {low:g} {'to below' if open_high else 'to'} {high:g}"
-        raise Refused(f"{owner}: {name} must lie {span}, not {value!r}")
+        raise Refused(f"{owner}: {name} must lie {span}, not {_told(value)}")
 
 
 def flag(owner: str, name: str, value: object) -> None:
     """Refuse `value` unless it is True or False."""
     if not isinstance(value, bool):
-        raise Refused(f"{owner}: {name} must be True or False, not {value!r}")
+        raise Refused(f"{owner}: {name} must be True or False, not {_told(value)}")
 
 
 def kind(owner: str, name: str, value: object, wanted: type) -> None:
     """Refuse `value` unless it is an instance of `wanted`."""
     if not isinstance(value, wanted):
-        raise Refused(f"{owner}: {name} must be a {wanted.__name__}, not {value!r}")
+        raise Refused(f"{owner}: {name} must be a {wanted.__name__}, not {_told(value)}")
+
+
+def _told(value: object) -> str:
+    """How a refused value is printed; a number too long to read is only described."""
+    if isinstance(value, int) and abs(value) >= 10**20:
+        return f"a number of {value.bit_length()} bits"
+    return repr(value)

@@ -23,7 +23,10 @@ def combine(wires: Sequence[tuple[float, Wire]]) -> Heard:
 
 
 def _sum(parts: list[tuple[float, Tensor]]) -> Tensor:
-    total = parts[0][1] * parts[0][0]
+    """The weighted sum; 16-bit bodies are added up in 32 bits."""
+    body = parts[0][1]
+    wide = torch.promote_types(body.dtype, torch.float32)
+    total = body.to(wide) * parts[0][0]
     for weight, part in parts[1:]:
         total.add_(part, alpha=weight)
     return total

@@ -12,10 +12,11 @@ from torch import Tensor
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec import Block, Heard, Wire, alone
 from gossamer.parts.payload import Payload
+from gossamer.parts.refusal import Refused
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.replica.layout import Chosen, Layout
-from gossamer.strategy import AnyStrategy, Exchange, at, slots
+from gossamer.strategy import AnyStrategy, Exchange, at, slots, stage, stages
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,14 @@ class Replica:
         self.optimizer = optimizer.build(self._views)
         self.desks = [Desk(ex, Chosen(layout.tags, ex.where), {}) for ex in slots(strategy)]
         self._fresh = [False] * len(layout.tags)
+        for exchanges in stages(strategy):
+            _stepped_once([self.desks[slot] for slot, _ in exchanges])
 
     def begin(self, step: int) -> None:
         """A step begins: gradients will be new, and a stage that begins takes its anchors."""
         self._fresh = [True] * len(self._fresh)
+        for desk in self.desks if step == stage(self.strategy, step) else ():
+            desk.mass = 1.0  # a stage's mass ends with it
         for slot, ex in at(self.strategy, step):
             if ex.payload is Payload.DELTAS and "anchor" not in self.desks[slot].memory:
                 self.desks[slot].memory["anchor"] = self.desks[slot].chosen.take(self.parameters).clone()
@@ -175,6 +180,16 @@ class Replica:
 
     def _chance(self, slot: int, step: int) -> Chance:
         return Chance(self.world.seed, slot, step, self.member)
+
+
+def _stepped_once(desks: list[Desk]) -> None:
+    """Refuse tensors that a hub steps and whose gradients another exchange carries too."""
+    gradients = [desk for desk in desks if desk.exchange.payload is Payload.GRADIENTS]
+    for hub in (desk for desk in gradients if desk.exchange.updates_at_hub):
+        for other in gradients:
+            if other is not hub and set(hub.chosen.places) & set(other.chosen.places):
+                both = f"{hub.exchange.where!r} and {other.exchange.where!r}"
+                raise Refused(f"{both} overlap: a hub steps tensors whose gradients another exchange carries too")
 
 
 def conclude(conversation: Generator[Wire, Any, Any], last: object) -> None:

@@ -20,7 +20,7 @@ from gossamer.sim.gradients import Gradients
 from gossamer.sim.line import Line
 from gossamer.sim.office import Office
 from gossamer.sim.plan import Outcome, Plan
-from gossamer.strategy import Compute, Meet, Send, Settle, Update, phases, slots
+from gossamer.strategy import Compute, Meet, Send, Settle, Update, at, phases, slots
 from gossamer.tasks import Stream, evaluate
 
 TIMELESS = Cluster(compute=(0.0,), latency=0.0, rate=1e15)  # what a scripted order is played on
@@ -79,7 +79,7 @@ class Rehearsal:
         """The exact average of the live replicas, weighted by mass; what a hub owns is taken from the hub."""
         live = [self.replicas[member] for member in self._live()]
         average = self.parameters[self._live()].mean(0)
-        for slot, ex in enumerate(self.exchanges):
+        for slot, ex in at(self.plan.strategy, max(0, min(self.done[member] for member in self._live()) - 1)):
             chosen = self.replicas[0].desks[slot].chosen
             if ex.carries_mass:
                 mass = sum(replica.desks[slot].mass for replica in live)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from gossamer.parts.codec import DGC, Codec, ErrorFeedback, PowerSGD
 from gossamer.parts.merge import Elastic, Outer, Share
 from gossamer.parts.payload import Order, Payload
+from gossamer.parts.refusal import whole
 from gossamer.parts.route import Auto, Route
 from gossamer.parts.selection import Dims
 from gossamer.parts.synchrony import AllBut, Late, Synchrony
@@ -33,6 +34,7 @@ def backup_workers(backups: int = 1) -> Strategy:
 
 def ssp(staleness: int = 3) -> Strategy:
     """A hub applies each gradient as it comes; nobody runs more than `staleness` steps ahead of the slowest."""
+    whole("ssp", "staleness", staleness, 0, 10**6)
     if staleness == 0:  # no slack is left, so a round closes when all are in: the synchronous server itself
         return parameter_server()
     synchrony = Synchrony(staleness=staleness, quorum=1, late=Late.APPLY)

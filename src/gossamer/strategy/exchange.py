@@ -62,6 +62,20 @@ class Exchange(Value):
         return self.hub and self.payload is Payload.GRADIENTS
 
     @property
+    def agrees(self) -> bool:
+        """Whether all members that were the same before, or mixed all of themselves, are the same after it."""
+        together = isinstance(self.topology, Complete) or self.hub
+        waits = self.synchrony.staleness == 0 and self.synchrony.delay == 0 and self.synchrony.quorum is None
+        adopts = isinstance(self.merge, Adopt) or self.payload is Payload.DELTAS
+        everything = self.payload is Payload.GRADIENTS or self.where == Everything()
+        return together and waits and adopts and everything and self.order is Order.AFTER and not self._partly
+
+    @property
+    def _partly(self) -> bool:
+        """Whether parameters go only part of the way to what was heard."""
+        return self.payload is Payload.PARAMETERS and self.codec.lossy
+
+    @property
     def carries_mass(self) -> bool:
         """Whether a mass travels with the parameters, to be divided out again (push-sum)."""
         return self.topology.weighing is Weighing.SENDER and self.payload is Payload.PARAMETERS

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from enum import Enum
@@ -16,7 +18,7 @@ from gossamer.strategy.catalog import CATALOG
 from gossamer.strategy.exchange import Exchange
 from gossamer.strategy.strategy import AnyStrategy, Staged, Strategy, as_strategy
 
-LONGEST = 10_000  # characters; a longer expression is not one a person wrote
+LONGEST = 1_000_000  # characters; a longer expression is not one a person wrote
 
 Makers = Mapping[str, Callable[..., Any]]
 
@@ -81,7 +83,9 @@ class _Reader:
     """Walks the syntax tree of one expression, allowing only what is listed."""
 
     def __init__(self, text: str, makers: Makers, words: Mapping[str, object]) -> None:
-        self.text = " ".join(text.split("\n")).strip() if isinstance(text, str) else str(text)
+        if not isinstance(text, str):
+            raise Misread(repr(text), 0, 1, "an expression is text", "'allreduce()'")
+        self.text = re.sub(r"\s", " ", text).strip()
         self.makers, self.words = makers, words
 
     def read(self) -> Any:
@@ -90,10 +94,12 @@ class _Reader:
         if not self.text:
             raise Misread("", 0, 1, "the expression is empty", "allreduce()")
         try:
-            tree = ast.parse(self.text, mode="eval")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of what the text would mean to Python
+                tree = ast.parse(self.text, mode="eval")
             return self.value(tree.body)
         except SyntaxError as error:
-            place = min(max((error.offset or 1) - 1, 0), len(self.text))
+            place = min(error.offset - 1 if error.offset else len(self.text), len(self.text))
             raise Misread(self.text, place, place + 1, f"cannot be read: {error.msg}", self._closed()) from None
         except (ValueError, RecursionError, MemoryError) as error:
             if isinstance(error, Refused):
@@ -153,12 +159,13 @@ class _Reader:
     def _known(self, keyword: ast.keyword, name: str, allowed: list[str], taken: set[str]) -> None:
         if keyword.arg is None:
             raise self.fault(keyword.value, "** is not read here")
-        stop = keyword.col_offset + len(keyword.arg)
+        start = self._column(keyword.col_offset)
+        stop = start + len(keyword.arg)
         if keyword.arg not in allowed:
             nearest = self._nearest(keyword.arg, allowed) or self._usage(name, self.makers[name])
-            raise Misread(self.text, keyword.col_offset, stop, f"{name} has no {keyword.arg!r}", nearest)
+            raise Misread(self.text, start, stop, f"{name} has no {keyword.arg!r}", nearest)
         if keyword.arg in taken:
-            raise Misread(self.text, keyword.col_offset, stop, f"{keyword.arg!r} is given twice")
+            raise Misread(self.text, start, stop, f"{keyword.arg!r} is given twice")
 
     def _made(self, node: ast.expr, make: Callable[..., Any], name: str, args: list[Any], given: dict[str, Any]) -> Any:
         try:

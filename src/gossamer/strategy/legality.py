@@ -1,25 +1,34 @@
-"""Which values of the axes can work together, each rule with its reason and the nearest legal choice."""
+"""Which values of the axes can work together: each rule with its reason, and a search for the nearest legal choice."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
 
 from gossamer.parts.codec import Dense, Difference
-from gossamer.parts.merge import Adopt, Elastic
+from gossamer.parts.merge import Adopt, Elastic, Share
 from gossamer.parts.payload import Order, Payload
 from gossamer.parts.refusal import Refused
 from gossamer.parts.route import Auto
-from gossamer.parts.topology import Complete, Weighing
+from gossamer.parts.synchrony import Late
+from gossamer.parts.topology import Complete, Cycle, Hub, RandomPeer, Weighing
 from gossamer.parts.world import World
 
 if TYPE_CHECKING:
     from gossamer.strategy.exchange import Exchange
 
+Change = dict[str, Any]  # fields of an exchange or of its synchrony, and what they become
+
 
 def check(ex: Exchange) -> None:
-    """Refuse an exchange whose parts cannot work together."""
-    for rule in (_timing, _payload, _merge, _codec, _travel):
-        rule(ex)
+    """Refuse an exchange whose parts cannot work together, naming the fewest changes that make it legal."""
+    broken = _broken(ex)
+    if broken is not None:
+        reason, fields = broken
+        raise Refused(reason, lambda: _nearest(ex, fields))
 
 
 def check_world(ex: Exchange, world: World) -> None:
@@ -35,99 +44,154 @@ def check_world(ex: Exchange, world: World) -> None:
         )
 
 
-def _timing(ex: Exchange) -> None:
+Broken = tuple[str, tuple[str, ...]] | None  # the reason, and the fields one would change first
+
+
+def _broken(ex: Exchange) -> Broken:
+    for rule in (_timing, _hub_timing, _gradients, _payload, _merge, _codec, _difference, _travel):
+        broken = rule(ex)
+        if broken is not None:
+            return broken
+    return None
+
+
+def _timing(ex: Exchange) -> Broken:
     sync, who = ex.synchrony, type(ex.topology).__name__
     if sync.staleness != 0 and ex.topology.patient:
-        raise Refused(
-            f"{who}: both ends of this exchange must be there, so nobody can run ahead; a late answer is a delay",
-            "staleness=0, with delay=1 if the answer may come one step late",
-        )
+        return f"{who}: both ends must be there, so nobody can run ahead; a late answer is a delay", ("staleness",)
     if sync.quorum is not None and not ex.hub:
-        raise Refused(f"{who}: only a hub can close a round before everybody is in", "topology=Hub()")
+        return f"{who}: only a hub can close a round before everybody is in", ("quorum", "topology")
     if sync.delay and ex.carries_mass:
-        raise Refused(f"{who}: mass that is under way belongs to nobody; a delayed push-sum would lose it", "delay=0")
+        return f"{who}: mass that is under way belongs to nobody; a delayed push-sum would lose it", ("delay",)
     if sync.delay and ex.payload is Payload.DELTAS and sync.delay >= sync.every:
-        raise Refused(
-            "DELTAS: a delta sent before the last one has settled would count the same steps twice",
-            f"every={sync.delay + 1}, or delay={sync.every - 1}",
-        )
+        return "DELTAS: a delta sent before the last has settled counts the same steps twice", ("every", "delay")
+    return None
 
 
-def _payload(ex: Exchange) -> None:
+def _hub_timing(ex: Exchange) -> Broken:
+    sync = ex.synchrony
+    if ex.hub and sync.staleness != 0 and sync.quorum is None:
+        return "Hub: who runs ahead would count twice in a round that waits for everybody", ("quorum", "staleness")
+    if ex.hub and ex.merge.answers_with_before and sync.staleness != 0 and sync.quorum != 1:
+        return f"{ex.merge!r}: who is answered before it is counted is not pulled as hard as it pulls", ("quorum",)
+    return None
+
+
+def _gradients(ex: Exchange) -> Broken:
+    if ex.payload is not Payload.GRADIENTS:
+        return None
     who = type(ex.topology).__name__
-    if ex.payload is Payload.GRADIENTS:
-        if ex.order is Order.BEFORE:
-            raise Refused(
-                "GRADIENTS always mix before the update; order speaks of parameters and deltas", "order=AFTER"
-            )
-        if ex.synchrony.every > 1:
-            raise Refused(
-                "GRADIENTS: what is skipped would be applied on one member only, and the replicas would drift apart",
-                f"payload=DELTAS with every={ex.synchrony.every}",
-            )
-        if ex.meets and not ex.hub:
-            raise Refused(f"{who}: a gradient does not lie still to be read by a partner", "payload=PARAMETERS")
-        if ex.topology.weighing is Weighing.SENDER and not ex.topology.balanced:
-            raise Refused(f"{who}: only parameters carry the mass an unbalanced graph needs", "payload=PARAMETERS")
-    if ex.payload is Payload.DELTAS and not (ex.hub or isinstance(ex.topology, Complete)):
-        raise Refused(
-            f"{who}: deltas count from what all last agreed on, and neighbours never all agree",
-            "payload=PARAMETERS, or topology=Complete()",
+    if ex.order is Order.BEFORE:
+        return "GRADIENTS always mix before the update; order speaks of parameters and deltas", ("order",)
+    if ex.synchrony.every > 1:
+        return (
+            "GRADIENTS: what is skipped would be applied on one member only, and the replicas would drift apart",
+            ("payload", "every"),
         )
-    if ex.payload is Payload.PARAMETERS and ex.hub and ex.synchrony.staleness != 0 and not ex.merge.moves_centre_gently:
-        raise Refused("Hub: whoever spoke last would overwrite everybody else's parameters", "merge=Elastic()")
+    if ex.meets and not ex.hub:
+        return f"{who}: a gradient does not lie still to be read by a partner", ("payload",)
+    if ex.topology.weighing is Weighing.SENDER and not ex.topology.balanced:
+        return f"{who}: only parameters carry the mass an unbalanced graph needs", ("payload",)
+    return None
 
 
-def _merge(ex: Exchange) -> None:
+def _payload(ex: Exchange) -> Broken:
+    who = type(ex.topology).__name__
+    if ex.payload is Payload.DELTAS and not (ex.hub or isinstance(ex.topology, Complete)):
+        return f"{who}: deltas count from what all last agreed on, and neighbours never all agree", ("payload",)
+    relaxed = ex.hub and ex.synchrony.staleness != 0
+    if ex.payload is Payload.PARAMETERS and relaxed and not ex.merge.moves_centre_gently:
+        return "Hub: whoever spoke last would overwrite everybody else's parameters", ("merge",)
+    return None
+
+
+def _merge(ex: Exchange) -> Broken:
     if ex.payload not in ex.merge.payloads:
         takes = ", ".join(p.name for p in Payload if p in ex.merge.payloads)
-        raise Refused(f"{ex.merge!r} merges {takes}, not {ex.payload!r}", "merge=Adopt()")
+        return f"{ex.merge!r} merges {takes}, not {ex.payload!r}", ("merge", "payload")
     if ex.merge.at_hub_only and not ex.hub:
-        raise Refused(f"{ex.merge!r} speaks of what a hub does, and there is none", "merge=Adopt(), or topology=Hub()")
+        return f"{ex.merge!r} speaks of what a hub does, and there is none", ("merge", "topology")
     if ex.carries_mass and not isinstance(ex.merge, Adopt):
-        raise Refused(f"{ex.merge!r}: with a mass on the way only the whole sum keeps the mean", "merge=Adopt()")
-    if ex.hub and ex.merge.answers_with_before and ex.synchrony.staleness != 0 and ex.synchrony.quorum != 1:
-        raise Refused(
-            f"{ex.merge!r}: who is answered before it is counted would not be pulled as hard as it pulls",
-            "quorum=1, late=APPLY",
-        )
-    if isinstance(ex.merge, Elastic) and isinstance(ex.codec, Difference):
-        raise Refused("Difference already moves only part of the way; two rates would multiply", "merge=Adopt()")
+        return f"{ex.merge!r}: with a mass on the way only the whole sum keeps the mean", ("merge",)
+    return None
 
 
-def _codec(ex: Exchange) -> None:
+def _codec(ex: Exchange) -> Broken:
     if ex.payload not in ex.codec.payloads:
-        if ex.payload is Payload.PARAMETERS and Payload.DELTAS in ex.codec.payloads:
-            raise Refused(
-                f"{ex.codec!r} loses parts of what it carries, and parameters do not come again", _nearest(ex)
+        if ex.payload is Payload.PARAMETERS and ex.codec.lossy:
+            return f"{ex.codec!r} loses parts of what it carries, and parameters do not come again", (
+                "codec",
+                "payload",
             )
-        raise Refused(
-            f"{ex.codec!r} carries {', '.join(p.name for p in Payload if p in ex.codec.payloads)}, not {ex.payload!r}",
-            repr(Dense()) if not isinstance(ex.codec, Difference) else f"codec={ex.codec.codec!r}",
-        )
+        carries = ", ".join(p.name for p in Payload if p in ex.codec.payloads)
+        return f"{ex.codec!r} carries {carries}, not {ex.payload!r}", ("codec", "payload")
     if ex.codec.turns > 1 and not isinstance(ex.topology, Complete):
-        raise Refused(
+        return (
             f"{ex.codec!r} speaks {ex.codec.turns} times and all must hear the same; only Complete gives that",
-            "topology=Complete()",
+            ("topology", "codec"),
         )
-    if isinstance(ex.codec, Difference) and (not ex.topology.fixed or ex.hub or ex.carries_mass):
-        raise Refused(
-            "Difference: a reference must be kept by the same hearers in every round, on a graph without mass",
-            "topology=Cycle() or Complete()",
-        )
-    if isinstance(ex.codec, Difference) and ex.synchrony.delay:
-        raise Refused("Difference: a reference cannot be compared with one that is still under way", "delay=0")
+    return None
 
 
-def _nearest(ex: Exchange) -> str:
-    inner = getattr(ex.codec, "codec", ex.codec)
-    usable = Payload.DELTAS in inner.payloads
-    return f"codec=Difference(codec={inner!r})" if usable else "codec=Dense()"
+def _difference(ex: Exchange) -> Broken:
+    if not isinstance(ex.codec, Difference):
+        return None
+    if not ex.topology.fixed or ex.hub or ex.carries_mass:
+        return "Difference: a reference must have the same hearers in every round, and no mass", ("topology", "codec")
+    if ex.synchrony.delay:
+        return "Difference: a reference cannot be compared with one that is still under way", ("delay",)
+    if isinstance(ex.merge, Elastic):
+        return "Difference already moves only part of the way; two rates would multiply", ("merge",)
+    if isinstance(ex.topology, Complete) and not ex.codec.codec.sums_exactly:
+        return f"Difference: {ex.codec.codec!r} is rounded as it is summed, and references would drift", ("codec",)
+    return None
 
 
-def _travel(ex: Exchange) -> None:
+def _travel(ex: Exchange) -> Broken:
     if not isinstance(ex.topology, Complete) and ex.route != Auto():
-        raise Refused(
-            f"{ex.route!r} is a way to all-reduce; {type(ex.topology).__name__} has its own way",
-            "route=Auto()",
-        )
+        return f"{ex.route!r} is a way to all-reduce; {type(ex.topology).__name__} has its own way", ("route",)
+    return None
+
+
+def _nearest(ex: Exchange, fields: tuple[str, ...]) -> str | None:
+    """The first change that makes the exchange legal: the fields the rule names first, then any one, then any two."""
+    single = sorted(_changes(ex), key=lambda change: min((fields.index(f) for f in change if f in fields), default=9))
+    pairs = ({**one, **two} for one, two in combinations(single, 2) if not one.keys() & two.keys())
+    for change in (*single, *pairs):
+        changed = _changed(ex, change)
+        if changed is not None and _broken(changed) is None:
+            return ", ".join(f"{name}={value!r}" for name, value in change.items())
+    return None
+
+
+def _changes(ex: Exchange) -> Iterator[Change]:
+    """Simple values for each axis, likelier ones first."""
+    inner = getattr(ex.codec, "codec", ex.codec)
+    if inner.lossy and not inner.remembers:
+        yield {"codec": Difference(inner)}
+        yield {"codec": inner}
+    yield {"codec": Dense()}
+    for merge in (Adopt(), Elastic(), Share()):
+        yield {"merge": merge}
+    for payload in (Payload.DELTAS, Payload.PARAMETERS, Payload.GRADIENTS):
+        yield {"payload": payload}
+    for topology in (Complete(), Cycle(), Hub(), RandomPeer()):
+        yield {"topology": topology}
+    yield from ({"route": Auto()}, {"order": Order.AFTER}, {"staleness": 0}, {"delay": 0}, {"every": 1})
+    yield {"every": ex.synchrony.delay + 1}
+    yield {"quorum": None, "late": Late.DROP}
+    yield {"quorum": 1, "late": Late.APPLY}
+
+
+def _changed(ex: Exchange, change: Change) -> Exchange | None:
+    """The exchange with fields of its own or of its synchrony changed, unchecked; None where the synchrony says no."""
+    other = copy(ex)
+    times = {name: value for name, value in change.items() if name in ex.synchrony.__dataclass_fields__}
+    try:
+        object.__setattr__(other, "synchrony", replace(ex.synchrony, **times))
+    except Refused:
+        return None
+    for name, value in change.items():
+        if name not in times:
+            object.__setattr__(other, name, value)
+    return other

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gossamer.parts.payload import Order, Payload
 from gossamer.parts.selection import Everything
 from gossamer.strategy.exchange import Exchange
-from gossamer.strategy.strategy import AnyStrategy, at
+from gossamer.strategy.strategy import AnyStrategy, at, stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +53,23 @@ Phase = Compute | Send | Settle | Meet | Update
 
 def phases(strategy: AnyStrategy, step: int) -> Iterator[Phase]:
     """The step in order: compute, gradients, mixes before the update, the update, mixes after it."""
-    exchanges = at(strategy, step)
+    exchanges, began = at(strategy, step), stage(strategy, step)
     yield Compute(_gate([ex for _, ex in exchanges]))
     for slot, ex in exchanges:
         if ex.payload is Payload.GRADIENTS:
-            yield from _perform(slot, ex, step)
+            yield from _perform(slot, ex, step, began)
     for slot, ex in exchanges:
         if ex.payload is not Payload.GRADIENTS and ex.order is Order.BEFORE:
-            yield from _perform(slot, ex, step)
+            yield from _perform(slot, ex, step, began)
     if not any(ex.updates_at_hub and ex.where == Everything() for _, ex in exchanges):
         yield Update()
     for slot, ex in exchanges:
         if ex.payload is not Payload.GRADIENTS and ex.order is Order.AFTER:
-            yield from _perform(slot, ex, step)
+            yield from _perform(slot, ex, step, began)
 
 
-def _perform(slot: int, ex: Exchange, step: int) -> Iterator[Phase]:
+def _perform(slot: int, ex: Exchange, step: int, began: int) -> Iterator[Phase]:
+    """One exchange, in a stage that began at step `began`: nothing that an earlier stage sent is settled in it."""
     due = ex.synchrony.due(step, ex.order)
     if ex.meets:
         if due:
@@ -77,7 +78,7 @@ def _perform(slot: int, ex: Exchange, step: int) -> Iterator[Phase]:
     if due:
         yield Send(slot)
     sent = step - ex.synchrony.delay
-    if sent >= 0 and ex.synchrony.due(sent, ex.order):
+    if sent >= began and ex.synchrony.due(sent, ex.order):
         yield Settle(slot, sent)
 
 

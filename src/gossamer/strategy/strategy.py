@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused, kind, whole
 from gossamer.parts.world import World
 from gossamer.strategy.exchange import Exchange
@@ -20,6 +21,13 @@ class Strategy:
             raise Refused("a strategy without an exchange trains members that never meet", "allreduce()")
         for exchange in self.exchanges:
             kind("Strategy", "exchange", exchange, Exchange)
+        for hub in (ex for ex in self.exchanges if ex.updates_at_hub):
+            if any(
+                ex is not hub and ex.payload is Payload.GRADIENTS and ex.where == hub.where for ex in self.exchanges
+            ):
+                raise Refused(
+                    "Strategy: a hub steps these tensors; a second exchange of their gradients steps them twice"
+                )
 
     def __add__(self, other: Exchange | Strategy) -> Strategy:
         if isinstance(other, Exchange):
@@ -56,6 +64,19 @@ class Staged:
                     "a hub in the first strategy only",
                 )
 
+        if any(ex.payload is Payload.DELTAS for ex in self.then.exchanges) and not self._ends_agreed():
+            raise Refused(
+                "Staged: deltas count from an agreement, and the first strategy ends without one", "payload=PARAMETERS"
+            )
+
+    def _ends_agreed(self) -> bool:
+        """Whether all members are the same when the first strategy ends."""
+        last = self.step - 1
+        whole_mixes = [ex for ex in self.first.exchanges if ex.agrees and ex.synchrony.due(last, ex.order)]
+        return any(ex.payload is not Payload.GRADIENTS for ex in whole_mixes) or whole_mixes == list(
+            self.first.exchanges
+        )
+
     def __repr__(self) -> str:
         return f"Staged(first={self.first!r}, step={self.step}, then={self.then!r})"
 
@@ -82,6 +103,16 @@ def at(strategy: AnyStrategy, step: int) -> list[tuple[int, Exchange]]:
     if step < strategy.step:
         return list(enumerate(strategy.first.exchanges))
     return list(enumerate(strategy.then.exchanges, start=len(strategy.first.exchanges)))
+
+
+def stages(strategy: AnyStrategy) -> list[list[tuple[int, Exchange]]]:
+    """The exchanges of each stage, with their slots."""
+    return [at(strategy, 0), at(strategy, strategy.step)] if isinstance(strategy, Staged) else [at(strategy, 0)]
+
+
+def stage(strategy: AnyStrategy, step: int) -> int:
+    """The step at which the strategy in force at `step` came into force."""
+    return strategy.step if isinstance(strategy, Staged) and step >= strategy.step else 0
 
 
 def fits(strategy: AnyStrategy, world: World) -> None:

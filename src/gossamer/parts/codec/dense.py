@@ -42,6 +42,8 @@ class Dense(Codec):
 class Half(Codec):
     """Every element as a 16-bit float, rounded to nearest."""
 
+    sums_exactly: ClassVar[bool] = False
+
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         short = block.flat.half()
         heard = yield Mean(short)

@@ -25,14 +25,12 @@ class PowerSGD(Codec):
         whole("PowerSGD", "rank", self.rank, 1, 2**14)
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
-        import torch
-
         matrices = [part.reshape(matrix(part.shape)) for part in block.tensors()]
         factors = [self._start(m, place, memory, chance) for place, m in enumerate(matrices)]
         heard = yield Mean(_joined([m @ q for m, q in zip(matrices, factors, strict=True)]))
         thin = [(m.shape[0], q.shape[1]) for m, q in _pairs(matrices, factors)]
         sums = heard.one()
-        left = heard.once("orthonormal", lambda: [torch.linalg.qr(p).Q for p in _parted(sums, thin)])
+        left = heard.once("orthonormal", lambda: [_orthonormal(p) for p in _parted(sums, thin)])
         mine = [m.T @ p for m, p in zip(matrices, left, strict=True)]
         heard = yield Mean(_joined(mine))
         right = list(_parted(heard.one(), [tuple(q.shape) for q in mine]))
@@ -57,6 +55,14 @@ class PowerSGD(Codec):
 def matrix(shape: tuple[int, ...]) -> tuple[int, int]:
     """Rows and columns of a tensor seen as a matrix: its first dimension against all the others."""
     return (shape[0], prod(shape[1:])) if shape else (1, 1)
+
+
+def _orthonormal(p: Tensor) -> Tensor:
+    """An orthonormal basis of the columns; found in 32 bits where there are fewer."""
+    import torch
+
+    basis: Tensor = torch.linalg.qr(p.to(torch.promote_types(p.dtype, torch.float32))).Q
+    return basis.to(p.dtype)
 
 
 def _pairs(a: list[Tensor], b: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:

@@ -39,7 +39,7 @@ class Ternary(Codec):
         import torch
 
         clipped = torch.cat([self._clipped(part).reshape(-1) for part in block.tensors()])
-        mine = torch.stack([part.abs().max() for part in block.tensors(clipped)])
+        mine = torch.stack([part.abs().amax() if part.numel() else part.sum() for part in block.tensors(clipped)])
         shared = (yield Max(mine)).one()
         scale = torch.repeat_interleave(shared, torch.tensor([prod(s) for s in block.shapes], device=shared.device))
         hit = chance.uniform_like(clipped) * scale < clipped.abs()

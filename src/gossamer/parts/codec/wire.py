@@ -117,6 +117,7 @@ class Codec(ABC, Value):
     lossy: ClassVar[bool] = True
     payloads: ClassVar[frozenset[Payload]] = frozenset({Payload.GRADIENTS, Payload.DELTAS})
     remembers: ClassVar[bool] = False  # it already keeps what it did not send
+    sums_exactly: ClassVar[bool] = True  # its Mean wires lose nothing by being summed in flight
     owns_momentum: ClassVar[bool] = False  # it applies the momentum, so the optimizer must not
 
     @abstractmethod

@@ -46,7 +46,7 @@ class Difference(Codec):
     remembers: ClassVar[bool] = True
 
     codec: Codec = TopK(keep=0.1)
-    rate: float = 0.5
+    rate: float = 0.2
 
     def __post_init__(self) -> None:
         _inner("Difference", self.codec)

@@ -1,0 +1,213 @@
+"""The numbers inside each codec: what is picked, packed, clipped, drawn and factored."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import sqrt
+
+import numpy
+import pytest
+import torch
+from tests.laws.lockstep import blocks, everybody, exchange
+from torch import Tensor
+
+from gossamer.parts.chance import Chance
+from gossamer.parts.codec import DGC, Block, Codec, Conversation, Each, Half, Max, Mean, PowerSGD, Ternary, TopK, alone
+from gossamer.parts.codec.powersgd import matrix
+from gossamer.parts.codec.sparse import kept, pack, unpack
+from gossamer.parts.codec.ternary import pack_trits, unpack_trits
+from gossamer.replica import combine
+
+
+def by_oneself(codec: Codec, flat: Tensor, shapes: tuple, memory: dict | None = None, step: int = 0) -> Tensor:
+    """The mix of a member that hears nobody else."""
+    return exchange(codec, [Block(flat, shapes)], everybody([1.0]), [{} if memory is None else memory], step).mixed[0]
+
+
+def test_wires_combine_as_they_say() -> None:
+    bodies = [torch.tensor([1.0, 5.0]), torch.tensor([3.0, -5.0])]
+    assert combine([(0.25, Mean(bodies[0])), (0.75, Mean(bodies[1]))]).one().tolist() == [2.5, -2.5]
+    assert combine([(0.25, Max(bodies[0])), (0.75, Max(bodies[1]))]).one().tolist() == [3.0, 5.0]
+    apart = combine([(0.25, Each(bodies[0])), (0.75, Each(bodies[1]))]).apart
+    assert [weight for weight, _ in apart] == [0.25, 0.75] and all(
+        a is b for (_, a), b in zip(apart, bodies, strict=True)
+    )
+    with pytest.raises(AssertionError, match="apart"):
+        alone(Each(bodies[0])).one()
+
+
+def test_what_follows_from_what_was_heard_is_worked_out_once() -> None:
+    heard, made = combine([(1.0, Mean(torch.ones(2)))]), []
+    assert [heard.once("it", lambda: made.append(1) or len(made)) for _ in range(3)] == [1, 1, 1]
+
+
+def test_half_rounds_to_nearest() -> None:
+    fine = torch.tensor([1.0, 1.0 + 2**-11, 1.0 + 3 * 2**-11, 0.1])
+    assert by_oneself(Half(), fine, ((4,),)).tolist() == numpy.float16(fine.numpy()).astype(numpy.float32).tolist()
+
+
+def test_top_k_keeps_the_largest_of_each_tensor() -> None:
+    flat = torch.tensor([1.0, -9.0, 3.0, 0.5, 0.1, 0.2, -0.3])
+    assert by_oneself(TopK(0.5), flat, ((4,), (3,))).tolist() == pytest.approx([0, -9.0, 3.0, 0, 0, 0.2, -0.3])
+    assert by_oneself(TopK(1e-9), flat, ((4,), (3,))).tolist() == pytest.approx([0, -9.0, 0, 0, 0, 0, -0.3])
+
+
+@pytest.mark.parametrize(
+    ("shape", "keep", "count"),
+    [((10,), 0.1, 1), ((10,), 0.11, 2), ((3, 4), 1.0, 12), ((), 0.5, 1), ((0,), 0.5, 0)],
+)
+def test_no_tensor_starves(shape: tuple[int, ...], keep: float, count: int) -> None:
+    assert kept(shape, keep) == count
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_indices_and_values_are_packed_in_bytes(dtype: torch.dtype) -> None:
+    block = Block(torch.zeros(9, dtype=dtype), ((9,),))
+    places, values = torch.tensor([0, 4, 8]), torch.tensor([1.5, -2.5, 3.0], dtype=dtype)
+    body = pack(places, values)
+    assert body.dtype == torch.uint8 and body.nbytes == 3 * (4 + values.element_size())
+    found = unpack(body, block)
+    assert torch.equal(found[0], places) and torch.equal(found[1], values)
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+@pytest.mark.parametrize("masking", [False, True])
+def test_dgc_is_the_algorithm_of_the_paper(nesterov: bool, masking: bool) -> None:
+    codec, memory = DGC(0.4, 0.5, nesterov=nesterov, masking=masking), {}
+    u, v = numpy.zeros(5), numpy.zeros(5)
+    for step in range(6):
+        g = torch.randn(5, dtype=torch.float64, generator=torch.Generator().manual_seed(step))
+        found = by_oneself(codec, g, ((5,),), memory, step)
+        u = 0.5 * (u + g.numpy()) if nesterov else 0.5 * u + g.numpy()
+        v = v + u + (g.numpy() if nesterov else 0)
+        sent = numpy.argsort(-abs(v))[:2]
+        wanted = numpy.zeros(5)
+        wanted[sent] = v[sent]
+        v[sent] = 0
+        if masking:
+            u[sent] = 0
+        numpy.testing.assert_allclose(found.numpy(), wanted, atol=1e-12)
+
+
+def test_dgc_warms_up_in_the_stages_of_the_paper() -> None:
+    codec = DGC(density=0.001, warmup=8)
+    stages = [codec.keeps(step) for step in (0, 2, 4, 6, 8, 1000)]
+    assert stages == pytest.approx([0.2512, 0.0631, 0.0158, 0.0040, 0.001, 0.001], abs=1e-4)
+    assert codec.keeps(1) == codec.keeps(0)
+
+
+@pytest.mark.parametrize("count", range(1, 10))
+def test_four_trits_fill_a_byte(count: int) -> None:
+    signs = torch.tensor([(7 * place + count) % 3 - 1 for place in range(count)], dtype=torch.float32)
+    body = pack_trits(signs)
+    assert body.dtype == torch.uint8 and body.numel() == (count + 3) // 4
+    assert torch.equal(unpack_trits(body, signs), signs)
+
+
+def bias(codec: Ternary, draws: int = 2000) -> str | None:
+    """The mean of many draws is within 4 deviations of the clipped gradient; every value is -s, 0 or s."""
+    shapes = ((12, 5), (40,))
+    given = blocks(1, 3, shapes=shapes)[0]
+    bounds = [codec.clip * float(part.std(correction=0)) if codec.clip else float("inf") for part in given.tensors()]
+    clipped = torch.cat([part.clamp(-b, b).reshape(-1) for part, b in zip(given.tensors(), bounds, strict=True)])
+    scale = torch.cat([part.abs().max().expand(part.numel()) for part in Block(clipped, shapes).tensors()])
+    total = torch.zeros(100, dtype=torch.float64)
+    for step in range(draws):
+        drawn = by_oneself(codec, given.flat, shapes, step=step)
+        if not ((drawn == 0) | (drawn == scale) | (drawn == -scale)).all():
+            return "a value is neither -s nor 0 nor s"
+        total += drawn
+    deviation = (clipped.abs() * (scale - clipped.abs()) / draws).sqrt()
+    surprise = float(((total / draws - clipped).abs() - 4 * deviation).max())
+    return f"the mean is off by {surprise:.2g} beyond 4 deviations" if surprise > 1e-6 else None
+
+
+@pytest.mark.parametrize("clip", [0.0, 2.5, 1.0])
+def test_ternary_is_unbiased_for_the_clipped_gradient(clip: float) -> None:
+    assert bias(Ternary(clip)) is None
+
+
+class Certain(Chance):
+    """Always draws one half, so that values are rounded and not drawn."""
+
+    def uniform_like(self, like: Tensor) -> Tensor:
+        return torch.full_like(like, 0.5)
+
+
+class Rounded(Ternary):
+    def converse(self, block: Block, memory: dict[str, Tensor], chance: Chance) -> Conversation:
+        return super().converse(block, memory, Certain(0, 0, 0, 0))
+
+
+class Clipless(Ternary):
+    def _clipped(self, part: Tensor) -> Tensor:
+        return part
+
+
+def test_a_biased_ternary_is_found_out() -> None:
+    assert "mean is off" in (bias(Rounded(2.5), draws=200) or "")
+    assert "neither" in (bias(Clipless(1.0), draws=200) or "")
+
+
+def test_ternary_members_share_the_largest_scaler() -> None:
+    given = [Block(torch.tensor([1.0, -1.0]), ((2,),)), Block(torch.tensor([4.0, 4.0]), ((2,),))]
+    talk = exchange(Ternary(0.0), given, everybody([0.5, 0.5]), [{}, {}])
+    assert talk.heard_of_me[1].tolist() == [4.0, 4.0]
+    assert set(talk.heard_of_me[0].abs().tolist()) <= {0.0, 4.0}
+    assert isinstance(talk.wires[0][0], Max) and [w.body.nbytes for w in talk.wires[1]] == [1, 1]
+
+
+def test_a_tensor_is_seen_as_rows_against_the_rest() -> None:
+    assert [matrix(shape) for shape in ((8, 3, 3, 3), (5,), (), (4, 6))] == [(8, 27), (5, 1), (1, 1), (4, 6)]
+
+
+def test_full_rank_powersgd_is_dense() -> None:
+    given = blocks(3, 1)
+    talk = exchange(PowerSGD(rank=64), given, everybody([1 / 3] * 3), [{}, {}, {}])
+    torch.testing.assert_close(talk.mixed[0].double(), talk.mean([b.flat for b in given]), atol=1e-4, rtol=1e-4)
+
+
+def test_powersgd_finds_a_matrix_of_its_rank_at_once() -> None:
+    draw = torch.Generator().manual_seed(2)
+    low = torch.randn(9, 2, generator=draw) @ torch.randn(2, 7, generator=draw)
+    torch.testing.assert_close(by_oneself(PowerSGD(2), low.reshape(-1), ((9, 7),)).view(9, 7), low)
+
+
+def test_powersgd_warms_up_towards_the_best_factors() -> None:
+    """One power iteration per exchange: on the same matrix the error falls to that of the truncated SVD."""
+    values = torch.diag(torch.tensor([5.0, 3.0, 0.5, 0.2, 0.1]))
+    draw = torch.Generator().manual_seed(3)
+    left, right = (torch.linalg.qr(torch.randn(5, 5, generator=draw)).Q for _ in range(2))
+    full, memory = left @ values @ right.T, {}
+    found = [by_oneself(PowerSGD(2), full.reshape(-1), ((5, 5),), memory).view(5, 5) for _ in range(8)]
+    errors = [float((one - full).norm()) for one in found]
+    best = sqrt(0.5**2 + 0.2**2 + 0.1**2)
+    assert errors[-1] == pytest.approx(best, abs=1e-4) and errors[0] > best
+    assert all(later <= earlier + 1e-5 for earlier, later in pairwise(errors))
+
+
+@pytest.mark.parametrize(
+    "flat",
+    [
+        torch.zeros(12),
+        torch.ones(12),
+        torch.full((12,), 1e-30),
+        torch.eye(4)[:3].reshape(-1),
+    ],
+    ids=["zero", "rank one", "tiny", "deficient"],
+)
+def test_powersgd_is_finite_on_matrices_without_full_rank(flat: Tensor) -> None:
+    memory: dict[str, Tensor] = {}
+    for rank in (1, 3):
+        memory.clear()
+        for step in range(4):
+            found = by_oneself(PowerSGD(rank), flat, ((3, 4),), memory, step)
+            assert found.isfinite().all()
+            assert float((found - flat).norm()) <= float(flat.norm()) * (1 + 1e-5) + 1e-12
+        assert by_oneself(PowerSGD(rank), torch.linspace(-1, 1, 12), ((3, 4),), memory, 9).isfinite().all()
+
+
+def test_all_members_start_powersgd_from_the_same_factor() -> None:
+    speaking = [PowerSGD(2).converse(Block(torch.ones(12), ((3, 4),)), {}, Chance(1, 0, 0, m)) for m in range(3)]
+    bodies = [next(one).body for one in speaking]
+    assert torch.equal(bodies[0], bodies[1]) and torch.equal(bodies[0], bodies[2])

@@ -1,0 +1,148 @@
+"""Each rule of what goes together, by one exchange that breaks it and one beside it that does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from gossamer.parts.refusal import Refused
+from gossamer.parts.world import World
+from gossamer.strategy import Misread, fits, parse
+
+RULES = {
+    "both ends must be there": (
+        "Exchange(synchrony=Synchrony(staleness=2))",
+        "Exchange(topology=Hub(), synchrony=Synchrony(staleness=2, quorum=1, late=APPLY))",
+    ),
+    "only a hub can close a round": (
+        "Exchange(synchrony=Synchrony(quorum=1))",
+        "Exchange(topology=Hub(), synchrony=Synchrony(quorum=1))",
+    ),
+    "mass that is under way": (
+        "Exchange(payload=PARAMETERS, topology=Exponential(), synchrony=Synchrony(delay=1))",
+        "Exchange(payload=PARAMETERS, topology=Cycle(), synchrony=Synchrony(delay=1))",
+    ),
+    "counts the same steps twice": (
+        "Exchange(payload=DELTAS, synchrony=Synchrony(every=2, delay=2))",
+        "Exchange(payload=DELTAS, synchrony=Synchrony(every=3, delay=2))",
+    ),
+    "GRADIENTS always mix before the update": (
+        "Exchange(order=BEFORE)",
+        "Exchange(payload=PARAMETERS, order=BEFORE)",
+    ),
+    "the replicas would drift apart": (
+        "Exchange(synchrony=Synchrony(every=2))",
+        "Exchange(payload=DELTAS, synchrony=Synchrony(every=2))",
+    ),
+    "a gradient does not lie still": (
+        "Exchange(topology=RandomPeer(), synchrony=Synchrony(staleness=None))",
+        "Exchange(payload=PARAMETERS, topology=RandomPeer(), synchrony=Synchrony(staleness=None))",
+    ),
+    "only parameters carry the mass": (
+        "Exchange(topology=Graph(edges=((0, 1), (1, 0))))",
+        "Exchange(payload=PARAMETERS, topology=Graph(edges=((0, 1), (1, 0))))",
+    ),
+    "neighbours never all agree": (
+        "Exchange(payload=DELTAS, topology=Cycle())",
+        "Exchange(payload=DELTAS, topology=Complete())",
+    ),
+    "whoever spoke last would overwrite": (
+        "Exchange(payload=PARAMETERS, topology=Hub(), synchrony=Synchrony(staleness=None, quorum=1))",
+        "Exchange(payload=PARAMETERS, topology=Hub(), synchrony=Synchrony(staleness=0, quorum=1))",
+    ),
+    "count twice in a round that waits for everybody": (
+        "Exchange(topology=Hub(), synchrony=Synchrony(staleness=2))",
+        "Exchange(topology=Hub(), synchrony=Synchrony(staleness=2, quorum=2))",
+    ),
+    "is rounded as it is summed": (
+        "Exchange(payload=PARAMETERS, codec=Difference(codec=Half()))",
+        "Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference(codec=Half()))",
+    ),
+    "is not pulled as hard as it pulls": (
+        "Exchange(payload=PARAMETERS, topology=Hub(), synchrony=Synchrony(staleness=None, quorum=2), merge=Elastic())",
+        "Exchange(payload=PARAMETERS, topology=Hub(), merge=Elastic(), "
+        "synchrony=Synchrony(staleness=None, quorum=1, late=APPLY))",
+    ),
+    "merges DELTAS, not GRADIENTS": (
+        "Exchange(merge=Outer())",
+        "Exchange(payload=DELTAS, merge=Outer())",
+    ),
+    "merges PARAMETERS, not DELTAS": (
+        "Exchange(payload=DELTAS, merge=Elastic())",
+        "Exchange(payload=PARAMETERS, merge=Elastic())",
+    ),
+    "speaks of what a hub does": (
+        "Exchange(merge=Share())",
+        "Exchange(topology=Hub(), merge=Share())",
+    ),
+    "only the whole sum keeps the mean": (
+        "Exchange(payload=PARAMETERS, topology=Exponential(), merge=Elastic())",
+        "Exchange(payload=PARAMETERS, topology=Exponential())",
+    ),
+    "two rates would multiply": (
+        "Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference(), merge=Elastic())",
+        "Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference())",
+    ),
+    "parameters do not come again": (
+        "Exchange(payload=PARAMETERS, codec=TopK())",
+        "Exchange(payload=PARAMETERS, codec=Difference(codec=TopK(), rate=0.1))",
+    ),
+    "carries GRADIENTS, not DELTAS": (
+        "Exchange(payload=DELTAS, codec=DGC())",
+        "Exchange(payload=DELTAS, codec=ErrorFeedback(TopK()))",
+    ),
+    "carries PARAMETERS, not GRADIENTS": (
+        "Exchange(codec=Difference())",
+        "Exchange(codec=TopK())",
+    ),
+    "speaks 2 times and all must hear the same": (
+        "Exchange(topology=Hub(), codec=PowerSGD())",
+        "Exchange(codec=PowerSGD())",
+    ),
+    "a reference must have the same hearers": (
+        "Exchange(payload=PARAMETERS, topology=RandomPeer(), codec=Difference())",
+        "Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference())",
+    ),
+    "a reference cannot be compared": (
+        "Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference(), synchrony=Synchrony(delay=1))",
+        "Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference(), synchrony=Synchrony(every=2))",
+    ),
+    "is a way to all-reduce": (
+        "Exchange(topology=Hub(), route=ring)",
+        "Exchange(route=ring)",
+    ),
+    "already keeps what it did not send": (
+        "Exchange(codec=ErrorFeedback(ErrorFeedback()))",
+        "Exchange(codec=ErrorFeedback(Half()))",
+    ),
+    "loses nothing, so there is nothing to keep": (
+        "Exchange(codec=ErrorFeedback(Dense()))",
+        "Exchange(codec=Dense())",
+    ),
+}
+WORLDS = (
+    ("allreduce(torus(x=3))", 4, 6, "do not fill rows"),
+    ("backup_workers(backups=4)", 4, 5, "quorum of 0"),
+    ("Exchange(topology=Hub(), synchrony=Synchrony(quorum=5))", 4, 5, "quorum of 5"),
+    ("gossip_pull", 1, 2, "gossip needs company"),
+    ("sgp", 1, 2, "gossip needs company"),
+    ("Exchange(topology=Cycle())", 1, 2, "gossip needs company"),
+    ("Exchange(payload=PARAMETERS, topology=Graph(edges=((0, 3), (3, 0))))", 3, 4, "names member 3"),
+)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_breaks_a_rule_is_refused_and_its_neighbour_is_not(rule: str) -> None:
+    broken, kept = RULES[rule]
+    with pytest.raises(Misread) as caught:
+        parse(broken)
+    assert rule in caught.value.reason
+    assert caught.value.nearest
+    parse(kept)
+
+
+@pytest.mark.parametrize(("text", "small", "large", "reason"), WORLDS)
+def test_a_world_too_small_is_refused_and_the_next_is_not(text: str, small: int, large: int, reason: str) -> None:
+    strategy = parse(text)
+    with pytest.raises(Refused, match=reason):
+        fits(strategy, World(small))
+    fits(strategy, World(large))

@@ -1,0 +1,52 @@
+"""The position of every entry in the taxonomy follows from its fields."""
+
+from __future__ import annotations
+
+import pytest
+
+from gossamer.strategy import CATALOG, parse, position
+
+POSITIONS = {
+    "allreduce": ("centralised", "synchronous", "all-reduce", "gradients", "none"),
+    "parameter_server": ("centralised", "synchronous", "parameter server", "gradients", "none"),
+    "backup_workers": ("centralised", "synchronous", "parameter server", "gradients", "none"),
+    "ssp": ("centralised", "bounded asynchronous", "parameter server", "gradients", "none"),
+    "downpour": ("centralised", "asynchronous", "parameter server", "deltas", "none"),
+    "easgd": ("decentralised", "synchronous", "parameter server", "parameters", "none"),
+    "local_sgd": ("decentralised", "synchronous", "all-reduce", "parameters", "none"),
+    "diloco": ("decentralised", "synchronous", "all-reduce", "deltas", "none"),
+    "gossip_pull": ("decentralised", "asynchronous", "gossip, random partners", "parameters", "none"),
+    "sgp": ("decentralised", "synchronous", "gossip, rotating partners", "parameters", "none"),
+    "powersgd": ("centralised", "synchronous", "all-reduce", "gradients", "ErrorFeedback(codec=PowerSGD())"),
+    "dgc": ("centralised", "synchronous", "all-reduce", "gradients", "DGC()"),
+}
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in CATALOG])
+def test_every_entry_stands_where_the_literature_puts_it(name: str) -> None:
+    found = position(parse(name))
+    assert found.parallelism == "data"
+    told = (found.optimisation, found.scheduling, found.pattern, found.exchanged, found.compression)
+    assert told == POSITIONS[name]
+
+
+def test_every_entry_has_a_sentence_and_a_paper() -> None:
+    for entry in CATALOG:
+        assert entry.sentence.endswith(".") and "\n" not in entry.sentence
+        assert entry.paper
+
+
+def test_the_position_is_computed_from_the_fields() -> None:
+    slack = position(parse("ssp(staleness=0)"))
+    assert slack == position(parse("parameter_server"))
+    circle = position(parse("Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference())"))
+    assert (circle.pattern, circle.compression) == ("gossip, fixed graph", "Difference()")
+
+
+def test_words_of_several_exchanges_are_told_once_each_in_order() -> None:
+    found = position(parse("local_sgd + downpour + local_sgd(every=2)"))
+    assert found.scheduling == "synchronous + asynchronous"
+    assert found.pattern == "all-reduce + parameter server"
+    assert found.exchanged == "parameters + deltas"
+    staged = position(parse("Staged(allreduce, 5, local_sgd)"))
+    assert staged.optimisation == "centralised + decentralised"
