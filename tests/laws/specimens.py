@@ -9,6 +9,7 @@ from gossamer.parts.selection import Bytes, Dims, Everything, Except, Named, Par
 from gossamer.parts.synchrony import AllBut, Late, Synchrony
 from gossamer.parts.topology import Complete, Cycle, Exponential, Graph, Hub, RandomPeer, Topology
 from gossamer.parts.trouble import Fail, Slow, Trouble
+from gossamer.strategy import CATALOG
 
 TOPOLOGIES: tuple[Topology, ...] = (
     Complete(),
@@ -97,30 +98,19 @@ SYNCHRONIES: tuple[Synchrony, ...] = (
     Synchrony(every=2, staleness=None, quorum=2, late=Late.DROP),
 )
 ENTRIES: tuple[str, ...] = (
-    "allreduce",
+    *(entry.name for entry in CATALOG),  # every entry bare, and some with arguments
     "allreduce(ring)",
     "allreduce(route=torus(x=2))",
-    "parameter_server",
-    "backup_workers",
     "backup_workers(backups=3)",
-    "ssp",
     "ssp(staleness=0)",
     "ssp(staleness=1)",
-    "downpour",
     "downpour(every=5)",
-    "easgd",
     "easgd(rate=0.5, every=2)",
-    "local_sgd",
     "local_sgd(every=1)",
-    "diloco",
     "diloco(every=3, rate=1, momentum=0)",
-    "gossip_pull",
     "gossip_pull(pulls=2, every=3)",
-    "sgp",
     "sgp(every=2)",
-    "powersgd",
     "powersgd(rank=1)",
-    "dgc",
     "dgc(density=0.1, momentum=0.5, masking=False, warmup=4)",
 )
 

@@ -13,6 +13,7 @@ from tests.papers import oracles
 from tests.papers.problem import gap, given, squared, start, tiny
 
 from gossamer.strategy import CATALOG
+from gossamer.strategy.catalog import OURS
 
 
 def rooms(source: str) -> set[str]:
@@ -46,8 +47,8 @@ def test_an_import_of_ours_would_be_seen(source):
     assert not allowed(source)
 
 
-def test_every_entry_of_the_catalogue_has_an_oracle():
-    assert {entry.name for entry in CATALOG} <= set(vars(oracles))
+def test_every_entry_from_a_paper_has_an_oracle():
+    assert {entry.name for entry in CATALOG if entry.paper != OURS} <= set(vars(oracles))
 
 
 def test_the_oracle_network_is_the_torch_network():

@@ -16,18 +16,14 @@ from gossamer.sim import Outcome, Plan, Rehearsal
 from gossamer.strategy import CATALOG, AnyStrategy, parse, slots
 
 STEPS = 9
-OF_THE_CATALOGUE = {
+ARGUMENTS = {  # where an entry's defaults would show too little in so few steps
     "allreduce": ["allreduce()", "allreduce(ring)", "allreduce(torus)", "allreduce(native)"],
-    "parameter_server": ["parameter_server()"],
-    "backup_workers": ["backup_workers(backups=1)"],
     "ssp": ["ssp(staleness=2)", "ssp(staleness=0)"],
     "downpour": ["downpour(every=1)", "downpour(every=3)"],
     "easgd": ["easgd(every=2)"],
     "local_sgd": ["local_sgd(every=3)"],
     "diloco": ["diloco(every=3)"],
     "gossip_pull": ["gossip_pull()", "gossip_pull(pulls=2, every=2)"],
-    "sgp": ["sgp()"],
-    "powersgd": ["powersgd(rank=2)"],
     "dgc": ["dgc(density=0.2, warmup=4)"],
 }
 COMPOSED = [  # none of these is in the catalogue
@@ -44,7 +40,7 @@ COMPOSED = [  # none of these is in the catalogue
     "Exchange(topology=Hub(), synchrony=Synchrony(staleness=None, quorum=2, late=APPLY))",
     "Staged(first=Exchange(), step=4, then=Exchange(payload=DELTAS, synchrony=Synchrony(every=2), merge=Outer()))",
 ]
-EXPRESSIONS = [e for entry in CATALOG for e in OF_THE_CATALOGUE[entry.name]] + COMPOSED
+EXPRESSIONS = [e for entry in CATALOG for e in ARGUMENTS.get(entry.name, [entry.name])] + COMPOSED
 
 
 def script(strategy: AnyStrategy, size: int) -> tuple[int, ...] | None:
@@ -103,10 +99,6 @@ def test_real_processes_equal_the_rehearsal(crew: Crew, expression: str) -> None
     for slot, kept in rehearsal.hubs.items():
         centre = result.members[0][f"hub {slot}"]
         torch.testing.assert_close(centre, kept.hub.centre, rtol=0, atol=1e-12)
-
-
-def test_every_entry_is_played() -> None:
-    assert set(OF_THE_CATALOGUE) == {entry.name for entry in CATALOG}
 
 
 def test_a_wrong_rehearsal_is_told_apart(crew: Crew) -> None:

@@ -29,7 +29,13 @@ INTERRUPTED = 130  # what a shell reports for Ctrl-C
 
 
 class Door(TyperGroup):
-    """Turns what was refused into a line on stderr and exit code 2; a fault of our own keeps its traceback."""
+    """Turns what was refused into a line on stderr and exit code 2; a fault of our own keeps its traceback.
+
+    Its own help is plain: the frames around that of the commands take as long to load as everything else together.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{**settings, "rich_markup_mode": None})
 
     def invoke(self, ctx: Any) -> Any:
         from gossamer.parts.refusal import Refused
@@ -49,9 +55,9 @@ class Door(TyperGroup):
 
 
 app = typer.Typer(cls=Door, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-app.command("list")(list_strategies)
-app.command(help=SHOW)(show)
-app.command(help=REHEARSE)(rehearse)
+app.command("list", short_help="The catalogue: every named strategy and its paper.")(list_strategies)
+app.command(help=SHOW, short_help="What a step of a strategy does, sends and mixes.")(show)
+app.command(help=REHEARSE, short_help="Train on imagined machines; compare strategies.")(rehearse)
 
 
 def _version(asked: bool) -> None:

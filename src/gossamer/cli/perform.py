@@ -14,7 +14,7 @@ from gossamer.parts.refusal import Refused
 from gossamer.records import Header, Journal, Record, read
 
 if TYPE_CHECKING:
-    from gossamer.sim.rehearse import Outcome, Plan
+    from gossamer.sim import Outcome, Plan
 
 Watch = Callable[["Outcome", int], None]
 
@@ -32,7 +32,7 @@ class Run:
 
 def perform(request: Request, part: Part, plan: Plan, path: Path | None, watch: Watch) -> Run:
     """Rehearse a plan; an interrupted one leaves a journal of what happened so far, a refused one none."""
-    from gossamer.sim.rehearse import Rehearsal
+    from gossamer.sim import Rehearsal
 
     def both(outcome: Outcome, total: int) -> None:
         keep(outcome)

@@ -13,7 +13,7 @@ from gossamer.cli.screen import aside
 from gossamer.cli.units import told_seconds
 
 if TYPE_CHECKING:
-    from gossamer.sim.rehearse import Outcome, Plan
+    from gossamer.sim import Outcome, Plan
 
 
 class Lines:

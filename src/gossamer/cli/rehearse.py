@@ -53,7 +53,8 @@ def rehearse(
     decay: Annotated[float, typer.Option(help="Weight decay.", rich_help_panel=_WHAT)] = 0.0,
     batch: Annotated[int, typer.Option(help="Samples per worker and step.", rich_help_panel=_WHAT)] = 8,
     epochs: Annotated[
-        float | None, typer.Option(help="Passes over the data. Default: 30.", rich_help_panel=_LONG)
+        float | None,
+        typer.Option(help="Passes over the data. Default: 30, or less where data is large.", rich_help_panel=_LONG),
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Steps per worker, instead.", rich_help_panel=_LONG)] = None,
     target: Annotated[float, typer.Option(help="The accuracy to time.", rich_help_panel=_LONG)] = 0.95,
@@ -100,7 +101,7 @@ def rehearse(
         task=task,
         task_options=asked.options(task_option or []),
         batch=batch,
-        epochs=30.0 if epochs is None and steps is None else epochs,
+        epochs=epochs,
         steps=steps,
         cluster=asked.machines(compute, link, latency, jitter),
         trouble=asked.misfortune(trouble),

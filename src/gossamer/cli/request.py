@@ -13,13 +13,14 @@ from gossamer.parts.refusal import Refused, real, whole
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
-from gossamer.sim.cluster import Cluster
+from gossamer.sim import Cluster
 from gossamer.strategy import AnyStrategy, fits, parse, parse_trouble, slots
 
 if TYPE_CHECKING:
-    from gossamer.sim.rehearse import Plan
+    from gossamer.sim import Plan
     from gossamer.tasks import Task
 
+EPOCHS, TURNS = 30.0, 5000  # how long, where nobody says: so many epochs, but no more steps of one worker in all
 EVALUATIONS = 40  # in a run, where --evaluate-every does not say
 RATES = {"sgd": 0.12, "nesterov": 0.02, "adam": 0.002, "adamw": 0.002}  # ones that train our tasks in every strategy
 MOMENTA = {"nesterov": 0.9}
@@ -68,11 +69,13 @@ class Request:
     def plan(self, part: Part) -> Plan:
         """The plan of one strategy; a task of its own, since a rehearsal writes into the model it is given."""
         from gossamer import tasks
-        from gossamer.sim.rehearse import Plan
+        from gossamer.sim import Plan
 
         task = tasks.build(self.task, self.world.seed, self.task_options)
         _room(task, self.world.size)
-        steps = self.steps or ceil((self.epochs or 1.0) * task.size / (self.batch * self.world.size))
+        steps = self.steps or ceil((self.epochs or EPOCHS) * task.size / (self.batch * self.world.size))
+        if self.steps is None and self.epochs is None:
+            steps = min(steps, ceil(TURNS / self.world.size))
         every = self.evaluate_every or ceil(steps / EVALUATIONS)
         return Plan(
             task,

@@ -56,12 +56,12 @@ class Sight:
     def seconds(self, load: Load) -> float | None:
         """Seconds of one exchange on the link: a latency per round and a member's bytes over the rate.
 
-        A hub is the narrow place: all its workers' wires and answers pass its shards' links.
+        A hub is the narrow place: the wires and answers of all its workers pass its one link.
         """
         if self.link is None:
             return None
-        crowd = self.world.size / getattr(load.exchange.topology, "shards", 1) if load.exchange.hub else 1.0
-        return load.rounds * self.latency + max(1.0, crowd) * (load.sent.likely + load.answered) / self.link
+        crowd = self.world.size if load.exchange.hub else 1
+        return load.rounds * self.latency + crowd * (load.sent.likely + load.answered) / self.link
 
     def _stages(self) -> list[list[Load]]:
         found: dict[int, list[Load]] = {}

@@ -81,7 +81,7 @@ def _edges(ex: Exchange, lag: int, start: int) -> Iterator[int]:
     """Where this exchange's Send (lag 0) or Settle begins and ends happening, from `start` on."""
     every, shift = ex.synchrony.every, 0 if ex.order is Order.BEFORE else -1
     if every == 1:  # once begun it never ends
-        yield lag
+        yield start + lag
         return
     for number in count(max(0, (start - lag - shift) // every)):
         due = number * every + shift

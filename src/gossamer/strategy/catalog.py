@@ -16,6 +16,8 @@ from gossamer.parts.topology import Exponential, Hub, RandomPeer
 from gossamer.strategy.exchange import Exchange
 from gossamer.strategy.strategy import AnyStrategy, Strategy
 
+OURS = "ours"  # the paper of an entry that comes from none
+
 
 def allreduce(route: Route = Auto()) -> Strategy:
     """Average all gradients, then step: every replica stays the same."""
