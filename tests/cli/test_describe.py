@@ -9,7 +9,7 @@ import numpy
 import pytest
 
 from gossamer import tasks
-from gossamer.parts.codec import Codec, Dense, Each, Max, Mean, Size
+from gossamer.parts.codec import Size
 from gossamer.parts.topology import Complete, Cycle, Exponential, Graph, Hub, RandomPeer, Topology
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
@@ -18,7 +18,7 @@ from gossamer.replica import Layout
 from gossamer.sim.cluster import Cluster
 from gossamer.sim.rehearse import Plan, rehearse
 from gossamer.strategy import CATALOG, describe, parse
-from gossamer.strategy.describe import Load, heard_as, loads, messages, period, spectral_gap, stand_in
+from gossamer.strategy.describe import Load, loads, messages, period, spectral_gap, stand_in
 
 STEPS = 32  # as many rounds as are looked at where partners are drawn
 
@@ -98,38 +98,6 @@ def test_the_stand_in_is_as_large_as_was_asked(nbytes: int) -> None:
     assert all(prod(tag.shape) > 0 for tag in tags)
     matrices = [tag for tag in tags if len(tag.shape) == 2]
     assert len(matrices) == (8 if nbytes >= 64 else 0)
-
-
-@pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry.name)
-def test_as_many_wires_are_heard_as_are_counted(entry: object) -> None:
-    for load in loads(entry.make(), World(4), stand_in(10**4)):  # type: ignore[attr-defined]
-        assert len(heard_as(load.exchange.codec)) == len(load.wires) == load.exchange.codec.turns
-
-
-@pytest.mark.parametrize(
-    ("text", "kinds"),
-    [
-        ("Exchange(codec=Half())", (Mean,)),
-        ("Exchange(codec=Ternary())", (Max, Each)),
-        ("Exchange(codec=ErrorFeedback(codec=PowerSGD()))", (Mean, Mean)),
-        ("dgc", (Each,)),
-    ],
-)
-def test_a_codec_is_asked_how_it_is_heard(text: str, kinds: tuple[type, ...]) -> None:
-    codec = parse(text).exchanges[0].codec  # type: ignore[union-attr]
-    assert heard_as(codec) == kinds
-
-
-def test_the_plain_codec_is_heard_as_it_says() -> None:
-    class Asked(Dense):
-        """Equal to no Dense, so that its conversation is played."""
-
-        def __eq__(self, other: object) -> bool:
-            return False
-
-        __hash__ = Codec.__hash__
-
-    assert heard_as(Asked()) == heard_as(Dense()) == (Mean,)
 
 
 def circle(size: int) -> float:

@@ -17,6 +17,7 @@ from tests.laws.wrong_codecs import (
     Grabbing,
     Liar,
     Meddler,
+    Modest,
     Nervous,
     Noisy,
     Sharing,
@@ -26,7 +27,7 @@ from tests.laws.wrong_codecs import (
 )  # fmt: skip
 from torch import Tensor
 
-from gossamer.parts.codec import Block, Codec, Mean, decoded
+from gossamer.parts.codec import Block, Codec, Each, Mean, decoded
 from gossamer.parts.payload import Payload
 
 Law = Callable[[Codec], str | None]
@@ -51,6 +52,10 @@ def wires_are_of_the_stated_size(codec: Codec) -> str | None:
             made = sorted({wire.body.nbytes for wire in wires})
             if not size.low <= made[0] <= made[-1] <= size.high or not size.low <= size.likely <= size.high:
                 return f"turn {turn}: {made} bytes made, {size} stated"
+            if any(isinstance(wire, Each) != size.gathered for wire in wires):
+                return (
+                    f"turn {turn}: {type(wires[0]).__name__} wires, stated as {'' if size.gathered else 'not '}gathered"
+                )
     return None
 
 
@@ -178,6 +183,7 @@ def test_holds(law: Law, codec: Codec) -> None:
 
 WRONG = (
     (wires_are_of_the_stated_size, Boastful()),
+    (wires_are_of_the_stated_size, Modest()),
     (wires_are_of_the_stated_size, Talkative()),
     (all_end_alike, Deaf()),
     (all_end_alike, Fickle()),

@@ -17,7 +17,15 @@ class Boastful(TopK):
     """States one element less than it sends."""
 
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
-        return tuple(exactly(size.high - 8) for size in super().wire_bytes(shapes, itemsize))
+        return tuple(exactly(size.high - 8, gathered=True) for size in super().wire_bytes(shapes, itemsize))
+
+
+@dataclass(frozen=True, repr=False)
+class Modest(TopK):
+    """States that its wires are summed on the way, though every member must hear every other's."""
+
+    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
+        return tuple(exactly(size.high) for size in super().wire_bytes(shapes, itemsize))
 
 
 @dataclass(frozen=True, repr=False)

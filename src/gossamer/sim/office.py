@@ -43,7 +43,6 @@ class Office:
     def __init__(self, exchanges: tuple[Exchange, ...], world: World, cluster: Cluster) -> None:
         self._exchanges, self._world, self._cluster = exchanges, world, cluster
         self._trays: dict[Key, _Tray] = {}
-        self._counts: dict[tuple[int, int, int], tuple[int, int]] = {}
 
     def post(self, key: Key, member: int, wire: Wire, now: float) -> int:
         """Lay a wire down; returns the bytes that leave the member for it."""
@@ -113,10 +112,8 @@ class Office:
 
     def _counted(self, slot: int, member: int, wire: Wire) -> tuple[int, int]:
         """Bytes out of and into this member along the route, for wires of this length."""
-        known = (slot, member, wire.body.numel())
-        if known not in self._counts:
-            self._counts[known] = counted(self._exchanges[slot].route, member, self._world.size, wire.body.numel())
-        out, into = self._counts[known]
+        route, size = self._exchanges[slot].route, self._world.size
+        out, into = counted(route, member, size, wire.body.numel())
         return out * wire.body.element_size(), into * wire.body.element_size()
 
     def _weights(self, key: Key, member: int) -> Mapping[int, float] | None:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from math import isqrt
 from typing import TYPE_CHECKING, Any
 
-from gossamer.parts.chance import Chance
-from gossamer.parts.codec import Block, Codec, Dense, Each, Mean, Size, Wire, alone
+from gossamer.parts.codec import Size
 from gossamer.parts.refusal import whole
 from gossamer.parts.selection import Tag
 from gossamer.parts.topology import AtHub, Everyone, Topology, hears
@@ -73,7 +72,8 @@ def loads(strategy: AnyStrategy, world: World, tags: Sequence[Tag]) -> tuple[Loa
 
 def _load(strategy: AnyStrategy, slot: int, world: World, tags: Sequence[Tag]) -> Load:
     ex = slots(strategy)[slot]
-    wires, trips = ex.wire_bytes(tags), [_trip(ex, kind, world, slot) for kind in heard_as(ex.codec)]
+    wires = ex.wire_bytes(tags)
+    trips = [_trip(ex, wire, world, slot) for wire in wires]
     low, likely, high = (
         round(sum(leaving(getattr(wire, bound)) for (_, leaving), wire in zip(trips, wires, strict=True)))
         for bound in ("low", "likely", "high")
@@ -91,10 +91,10 @@ def in_force(strategy: AnyStrategy, slot: int) -> tuple[int, int | None]:
     return (0, strategy.step - 1) if slot < len(strategy.first.exchanges) else (strategy.step, None)
 
 
-def _trip(ex: Exchange, kind: type[Wire], world: World, slot: int) -> tuple[int, Callable[[float], float]]:
+def _trip(ex: Exchange, wire: Size, world: World, slot: int) -> tuple[int, Callable[[float], float]]:
     """The rounds one wire takes, and the bytes a member sends for a wire of so many bytes."""
     match ex.topology.mixing(0, 0, world, slot):
-        case Everyone() if kind is Each:
+        case Everyone() if wire.gathered:
             return world.size - 1, lambda nbytes: (world.size - 1) * nbytes
         case Everyone():
             return ex.route.rounds(world.size), lambda nbytes: ex.route.sent(world.size, nbytes)
@@ -103,23 +103,6 @@ def _trip(ex: Exchange, kind: type[Wire], world: World, slot: int) -> tuple[int,
         case _:
             rounds, copies = messages(ex.topology, world, slot)
             return rounds, lambda nbytes: copies * nbytes
-
-
-def heard_as(codec: Codec) -> tuple[type[Wire], ...]:
-    """How each turn's wire is heard. The codec itself is asked, on four numbers; only the plain one needs no torch."""
-    if codec == Dense():
-        return (Mean,)
-    import torch
-
-    conversation = codec.converse(Block(torch.ones(4), ((2, 2),)), {}, Chance(0, 0, 0, 0))
-    kinds: list[type[Wire]] = []
-    wire = next(conversation)
-    while True:
-        kinds.append(type(wire))
-        try:
-            wire = conversation.send(alone(wire))
-        except StopIteration:
-            return tuple(kinds)
 
 
 def messages(topology: Topology, world: World, slot: int) -> tuple[int, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gossamer.parts.codec import Codec, Dense, Size
@@ -90,7 +90,7 @@ class Exchange(Value):
         itemsize = chosen[0].itemsize if chosen else 4
         sizes = self.codec.wire_bytes([tag.shape for tag in chosen], itemsize)
         extra = itemsize if self.carries_mass else 0
-        return tuple(Size(s.low + extra, s.likely + extra, s.high + extra) for s in sizes)
+        return tuple(replace(s, low=s.low + extra, likely=s.likely + extra, high=s.high + extra) for s in sizes)
 
     def fits(self, world: World) -> None:
         """Refuse a world in which this exchange cannot happen."""

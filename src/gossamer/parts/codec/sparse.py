@@ -32,7 +32,7 @@ class TopK(Codec):
         return scatter_mean(heard, block), spread(places, block.flat[places], block)
 
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
-        return (exactly(sparse_bytes(shapes, itemsize, self.keep)),)
+        return (exactly(sparse_bytes(shapes, itemsize, self.keep), gathered=True),)
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,7 +92,7 @@ class DGC(Codec):
 
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
         low, high = (sparse_bytes(shapes, itemsize, keep) for keep in (self.density, self.keeps(0)))
-        return (Size(low, low, high),)
+        return (Size(low, low, high, gathered=True),)
 
 
 def kept(shape: tuple[int, ...], keep: float) -> int:

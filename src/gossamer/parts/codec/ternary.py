@@ -61,7 +61,7 @@ class Ternary(Codec):
         return part.clamp(-bound, bound)
 
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
-        return exactly(len(shapes) * itemsize), exactly(-(-elements(shapes) // 4))
+        return exactly(len(shapes) * itemsize), exactly(-(-elements(shapes) // 4), gathered=True)
 
 
 def pack_trits(signs: Tensor) -> Tensor:

@@ -96,11 +96,12 @@ class Size:
     low: int
     likely: int
     high: int
+    gathered: bool = False  # an Each wire: every member hears every other's, and nothing is summed on the way
 
 
-def exactly(count: int) -> Size:
+def exactly(count: int, *, gathered: bool = False) -> Size:
     """The size of a wire that never varies."""
-    return Size(count, count, count)
+    return Size(count, count, count, gathered)
 
 
 def elements(shapes: Shapes) -> int:
@@ -129,7 +130,7 @@ class Codec(ABC, Value):
 
     @abstractmethod
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
-        """Bytes of each turn's wire, without running."""
+        """Bytes of each turn's wire, and whether it is gathered, without running."""
 
     @property
     def turns(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from gossamer.parts.value import Value
@@ -52,6 +53,7 @@ def span(chunks: tuple[int, int], count: int, length: int) -> slice:
     return slice(chunks[0] * length // count, chunks[1] * length // count)
 
 
+@lru_cache(maxsize=2**16)
 def counted(route: Route, member: int, size: int, length: int) -> tuple[int, int]:
     """Elements this member sends and receives, counted move by move for the chunk lengths at hand."""
     count, sent, received = route.chunks(size), 0, 0
