@@ -103,7 +103,7 @@ def _notes(load: Load, world: World) -> Iterator[str]:
         if min(x, y) == 1:
             prime = " is a prime, so its only grid" if ex.route.x is None and world.size > 3 else " in one line"
             yield f"{world.size}{prime} is a ring" if world.size > 1 else "one worker has nobody to send to"
-    elif isinstance(ex.topology, Complete) and ex.route.native:
+    elif isinstance(ex.topology, Complete) and ex.route.native and not all(wire.gathered for wire in load.wires):
         yield "a backend keeps its schedule to itself: rounds and bytes are those of the ring"
     if not load.carried:
         yield f"{ex.where!r} takes none of the stand-in's tensors, so its bytes are not known here"
