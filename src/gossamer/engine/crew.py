@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from queue import Empty, Queue
@@ -72,18 +73,22 @@ class Crew:
         folder.mkdir()
         job = msgspec.convert({"name": name, "folder": str(folder), **fields}, Job)
         line = msgspec.json.encode(job).decode() + "\n"
-        for worker in self._workers:
+        for rank, worker in enumerate(self._workers):
             assert worker.stdin is not None
-            worker.stdin.write(line)
-            worker.stdin.flush()
+            try:
+                worker.stdin.write(line)
+                worker.stdin.flush()
+            except OSError:
+                raise CrewFailed(f"worker {rank} has ended; start a new crew:\n{self._last(rank)}") from None
         self._await("done", timeout)
         return Result(folder, self.size)
 
     def close(self) -> None:
         """End all workers, the patient way first."""
         for worker in self._workers:
-            if worker.stdin is not None and not worker.stdin.closed:
-                worker.stdin.close()
+            with suppress(OSError):  # what a dead worker has not read goes nowhere
+                if worker.stdin is not None:
+                    worker.stdin.close()
         for worker in self._workers:
             try:
                 worker.wait(10.0)

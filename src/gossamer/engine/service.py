@@ -67,6 +67,7 @@ class Service:
 
     def close(self) -> None:
         """Say goodbye to all others and serve them until they do."""
+        self._part(self.member)
         for other in range(self.size):
             if other != self.member:
                 dist.send(_header(BYE), other, self.lines.asks, ASK)
@@ -87,6 +88,7 @@ class Service:
                 kind = int(header[0])
                 if kind == BYE:
                     goodbyes += 1
+                    self._part(sender)
                 elif kind == PULL:
                     self._give(sender, int(header[1]))
                 else:
@@ -95,6 +97,12 @@ class Service:
             with self._news:
                 self._trouble = error
                 self._news.notify_all()
+
+    def _part(self, member: int) -> None:
+        """A member is done: rounds close without it. In a scripted order it only has no more turns."""
+        with self.lock:
+            for slot, hub in self.hubs.items() if not self._acknowledge else ():
+                self._deliver(slot, hub.leave(member))
 
     def _give(self, asker: int, slot: int) -> None:
         with self.lock:
