@@ -5,6 +5,8 @@ Run it with `python examples/compose.py`; it takes a few seconds on a laptop.
 
 from __future__ import annotations
 
+import torch
+
 import gossamer
 from gossamer.records import summary
 from gossamer.tasks import build
@@ -20,6 +22,7 @@ MINE = gossamer.parse(
 
 def main() -> None:
     """Print the phases of one step and a small comparison."""
+    torch.set_num_threads(1)  # the model is small: more threads would only wait for each other
     print("a step:", *gossamer.phases(MINE, step=10), sep="\n  ")
     print("position:", gossamer.position(MINE))
     links = gossamer.Cluster(compute=(0.01,), rate=12.5e6, latency=1e-4, jitter=0.1)  # 100 Mbit/s

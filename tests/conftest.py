@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,27 @@ torch.set_num_threads(1)
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture(scope="session", params=[2, 4], ids=["2 workers", "4 workers"])
-def crew(request: pytest.FixtureRequest) -> Iterator[Crew]:
-    """Real worker processes, reused by every test that asks for as many."""
-    with Crew(request.param, path=[str(ROOT)]) as workers:
-        yield workers
-
-
 @pytest.fixture(scope="session")
-def four() -> Iterator[Crew]:
-    """Four real workers for tests that need just them."""
-    with Crew(4, path=[str(ROOT)]) as workers:
-        yield workers
+def crews() -> Iterator[Callable[[int], Crew]]:
+    """Real worker processes by their number, started when first asked for."""
+    started: dict[int, Crew] = {}
+    with ExitStack() as open_:
+
+        def of(size: int) -> Crew:
+            if size not in started:
+                started[size] = open_.enter_context(Crew(size, path=[str(ROOT)]))
+            return started[size]
+
+        yield of
+
+
+@pytest.fixture(params=[2, 4], ids=["2 workers", "4 workers"])
+def crew(request: pytest.FixtureRequest, crews: Callable[[int], Crew]) -> Crew:
+    """Two real workers, then four."""
+    return crews(request.param)
+
+
+@pytest.fixture
+def four(crews: Callable[[int], Crew]) -> Crew:
+    """Four real workers, for tests that need just them."""
+    return crews(4)
