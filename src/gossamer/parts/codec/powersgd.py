@@ -33,9 +33,8 @@ class PowerSGD(Codec):
         left = heard.once("orthonormal", lambda: [_orthonormal(p) for p in _parted(sums, thin)])
         mine = [m.T @ p for m, p in zip(matrices, left, strict=True)]
         heard = yield Mean(_joined(mine))
-        told = heard.one()
-        right = heard.once("factors", lambda: [q.clone() for q in _parted(told, [tuple(q.shape) for q in mine])])
-        memory.update({f"factor {place}": q for place, q in enumerate(right)})
+        right = list(_parted(heard.one(), [tuple(q.shape) for q in mine]))
+        memory.update({f"factor {place}": q.clone() for place, q in enumerate(right)})
         return heard.once("product", lambda: _products(left, right)), _products(left, mine)
 
     def _start(self, m: Tensor, place: int, memory: Memory, chance: Chance) -> Tensor:
