@@ -80,7 +80,11 @@ def test_every_entry_trains_or_is_refused(text: str, size: int) -> None:
 def test_every_kind_of_legal_exchange_trains_two_at_a_time(kind: tuple[Payload, type]) -> None:
     found = legal()[kind]
     for exchange in found[:: max(1, len(found) // 8)]:
-        assert trains_or_says_no(Strategy((exchange, exchange)), 3, 3) is None
+        try:
+            twice = Strategy((exchange, exchange))
+        except Refused:
+            continue
+        assert trains_or_says_no(twice, 3, 3) is None
 
 
 @pytest.mark.parametrize("axis", ["topology", "route", "codec", "merge", "where"])

@@ -12,7 +12,21 @@ from tests.laws.lockstep import blocks, everybody, exchange
 from torch import Tensor
 
 from gossamer.parts.chance import Chance
-from gossamer.parts.codec import DGC, Block, Codec, Conversation, Each, Half, Max, Mean, PowerSGD, Ternary, TopK, alone
+from gossamer.parts.codec import (
+    DGC,
+    Block,
+    Codec,
+    Conversation,
+    Each,
+    Half,
+    Max,
+    Mean,
+    PowerSGD,
+    Ternary,
+    TopK,
+    alone,
+    decoded,
+)
 from gossamer.parts.codec.powersgd import matrix
 from gossamer.parts.codec.sparse import kept, pack, unpack
 from gossamer.parts.codec.ternary import pack_trits, unpack_trits
@@ -211,3 +225,12 @@ def test_all_members_start_powersgd_from_the_same_factor() -> None:
     speaking = [PowerSGD(2).converse(Block(torch.ones(12), ((3, 4),)), {}, Chance(1, 0, 0, m)) for m in range(3)]
     bodies = [next(one).body for one in speaking]
     assert torch.equal(bodies[0], bodies[1]) and torch.equal(bodies[0], bodies[2])
+
+
+def test_what_dgc_has_sent_is_not_sent_again_before_the_answer_comes() -> None:
+    """With a delay the next conversation begins before the last one has ended."""
+    codec, memory, ones = DGC(density=0.25, momentum=0.0), {}, torch.ones(8)
+    first = codec.converse(Block(ones, ((8,),)), memory, Chance(0, 0, 0, 0))
+    second = codec.converse(Block(ones, ((8,),)), memory, Chance(0, 0, 1, 0))
+    told = sum(float(decoded(codec, next(talk), Block(ones, ((8,),))).sum()) for talk in (first, second))
+    assert told + float(memory["velocity"].sum()) == pytest.approx(16.0)

@@ -32,3 +32,10 @@ def _counting(seed: int, end: Callable[[], object]) -> Task:
         return classified(model, batch)
 
     return Task(task.model, task.train, task.test, loss)
+
+
+def prints(seed: int = 0) -> Task:
+    """Talks while it is built."""
+    print("done")
+    print("building the task")
+    return small.task(seed)

@@ -46,3 +46,18 @@ def test_what_cannot_be_is_refused_and_the_crew_goes_on(four: Crew) -> None:
 def test_an_absurd_crew_is_refused(size: int) -> None:
     with pytest.raises(Refused, match="crew"):
         Crew(size)
+
+
+def test_what_a_task_prints_is_not_taken_for_a_word(four: Crew) -> None:
+    result = four.run(strategy="allreduce()", task="tests.processes.broken:prints", batch=5, steps=2)
+    assert len(result.steps) == 8
+
+
+def test_an_order_is_played_around_collectives_too(four: Crew) -> None:
+    for strategy in ("allreduce()", "gossip_pull() + local_sgd(every=2)"):
+        result = four.run(
+            strategy=strategy, task="tests.parity.small:task", batch=5, order=[0, 1, 2, 3] * 4, timeout=60
+        )
+        assert len(result.steps) == 16
+    with pytest.raises(Refused, match="order"):
+        four.run(strategy="allreduce()", task="tests.parity.small:task", batch=5, order=[0, 1, 2, 7])

@@ -115,6 +115,21 @@ def test_what_a_dead_member_had_under_way_is_not_missed() -> None:
     assert len(outcome.steps) == 40
 
 
+@pytest.mark.parametrize("delay", [1, 2, 3])
+@pytest.mark.parametrize("slow", [1, 2])
+def test_a_delayed_hub_outlives_a_death_and_drops_nobody(delay: int, slow: int) -> None:
+    trouble = Script((Fail(rank=2, step=4), Slow(rank=slow, factor=8.0)))
+    outcome = run(f"Exchange(topology=Hub(), synchrony=Synchrony(delay={delay}))", 3, 20, trouble=trouble)
+    assert len(outcome.steps) == 60
+    assert summary.dropped(outcome.steps) == 0
+
+
+def test_when_all_die_their_last_model_is_still_looked_at() -> None:
+    outcome = run("gossip_pull()", 2, 10, trouble=Script((Fail(rank=0, step=3), Fail(rank=1, step=4))))
+    assert len(outcome.steps) == 7
+    assert outcome.evaluations and "members 0, 1, which died" in outcome.events[-1].what
+
+
 def test_the_same_seed_gives_the_same_run() -> None:
     jittery = Cluster(compute=(0.02, 0.03), rate=1e5, latency=1e-3, jitter=0.3)
     one, two = (run("gossip_pull()", 5, 30, jittery) for _ in range(2))

@@ -18,12 +18,20 @@ RULES = {
         "Exchange(topology=Hub(), synchrony=Synchrony(quorum=1))",
     ),
     "mass that is under way": (
-        "Exchange(payload=PARAMETERS, topology=Exponential(), synchrony=Synchrony(delay=1))",
-        "Exchange(payload=PARAMETERS, topology=Cycle(), synchrony=Synchrony(delay=1))",
+        "Exchange(payload=PARAMETERS, topology=Exponential(), synchrony=Synchrony(every=2, delay=1))",
+        "Exchange(payload=PARAMETERS, topology=Cycle(), synchrony=Synchrony(every=2, delay=1))",
     ),
     "counts the same steps twice": (
         "Exchange(payload=DELTAS, synchrony=Synchrony(every=2, delay=2))",
         "Exchange(payload=DELTAS, synchrony=Synchrony(every=3, delay=2))",
+    ),
+    "PARAMETERS: sent before the last has settled": (
+        "Exchange(payload=PARAMETERS, synchrony=Synchrony(delay=2))",
+        "Exchange(payload=PARAMETERS, synchrony=Synchrony(every=3, delay=2))",
+    ),
+    "who hears only some cannot keep the bound": (
+        "Exchange(payload=DELTAS, topology=Hub(), synchrony=Synchrony(5, 2, quorum=1, late=APPLY))",
+        "Exchange(payload=DELTAS, topology=Hub(), synchrony=Synchrony(1, 2, quorum=1, late=APPLY))",
     ),
     "GRADIENTS always mix before the update": (
         "Exchange(order=BEFORE)",
@@ -103,7 +111,7 @@ RULES = {
         "Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference())",
     ),
     "a reference cannot be compared": (
-        "Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference(), synchrony=Synchrony(delay=1))",
+        "Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference(), synchrony=Synchrony(every=2, delay=1))",
         "Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference(), synchrony=Synchrony(every=2))",
     ),
     "is a way to all-reduce": (
@@ -126,7 +134,8 @@ WORLDS = (
     ("gossip_pull", 1, 2, "gossip needs company"),
     ("sgp", 1, 2, "gossip needs company"),
     ("Exchange(topology=Cycle())", 1, 2, "gossip needs company"),
-    ("Exchange(payload=PARAMETERS, topology=Graph(edges=((0, 3), (3, 0))))", 3, 4, "names member 3"),
+    ("Exchange(payload=PARAMETERS, topology=Graph(edges=((0, 1), (1, 2), (2, 3), (3, 0))))", 3, 4, "names member 3"),
+    ("Exchange(payload=PARAMETERS, topology=Graph(edges=((0, 1), (1, 0))))", 3, 2, "the mass would drain away"),
 )
 
 

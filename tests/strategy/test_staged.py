@@ -56,8 +56,15 @@ def test_nothing_is_not_a_strategy() -> None:
 def test_both_stages_must_fit_the_world() -> None:
     with pytest.raises(Refused, match="Torus"):
         fits(parse("Staged(allreduce, 5, allreduce(torus(x=3)))"), World(4))
-    with pytest.raises(Refused, match="quorum of 0"):
-        fits(parse("Staged(backup_workers, 5, allreduce)"), World(1))
+    with pytest.raises(Refused, match="company"):
+        fits(parse("Staged(gossip_pull, 5, allreduce)"), World(1))
+
+
+def test_a_stage_after_a_quorum_is_refused() -> None:
+    with pytest.raises(Refused, match="leaves behind"):
+        parse("Staged(backup_workers, 5, allreduce)")
+    with pytest.raises(Refused, match="leaves behind"):
+        parse("backup_workers + local_sgd(every=8)")
 
 
 def test_post_local_sgd_is_all_reduce_until_the_switch() -> None:

@@ -54,7 +54,10 @@ class Result:
 
 
 class Crew:
-    """`size` worker processes joined in one world on loopback, through a store in a private folder: no port is open."""
+    """`size` worker processes joined in one world on loopback, through a store in a private folder.
+
+    Gloo itself listens on loopback, without a key: whoever can reach this host's loopback could connect.
+    """
 
     def __init__(self, size: int, path: Sequence[str] = ()) -> None:
         whole("crew", "size", size, 1, 1024)
@@ -156,6 +159,9 @@ class Crew:
                 self._workers[rank].wait()
                 self._kill()
                 raise CrewFailed(f"worker {rank} ended with code {self._workers[rank].returncode}:\n{self._last(rank)}")
+            if line != word and not line.startswith("refused "):
+                self._errors[rank].append(line + "\n")
+                continue
             waiting.discard(rank)
             refused = line.removeprefix("refused ") if line.startswith("refused ") else refused
         if refused:

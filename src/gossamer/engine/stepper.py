@@ -142,6 +142,7 @@ class Stepper:
         self._note.aged(self.exchanges[slot].synchrony.delay)
         speaking, pending = self._speaking.pop((slot, sent))
         turn = 0
+        self.turns.give_way()
         while True:
             heard = pending.wait()
             try:

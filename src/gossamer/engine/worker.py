@@ -17,7 +17,7 @@ from gossamer.engine.job import Job
 from gossamer.engine.service import Lines
 from gossamer.engine.stepper import Stepper
 from gossamer.engine.turns import Turns
-from gossamer.parts.refusal import Refused
+from gossamer.parts.refusal import Refused, whole
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.records import Header, Journal
@@ -25,15 +25,23 @@ from gossamer.strategy import parse
 from gossamer.tasks import build
 
 PATIENCE = timedelta(seconds=120)
+FOR_EVER = timedelta(days=365)
 
 
 def main() -> None:
     """Join by RANK, WORLD_SIZE and GOSSAMER_STORE; answer each job with one line on standard output."""
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    said = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a task prints is not mistaken for our word
+
+    def say(what: str) -> None:
+        print(what.replace("\n", " "), file=said, flush=True)
+
     torch.set_num_threads(1)
     store = dist.FileStore(os.environ["GOSSAMER_STORE"], size)  # type: ignore[attr-defined]
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
-    lines = Lines(*(dist.new_group(timeout=PATIENCE, backend="gloo") for _ in range(2)))
+    asks = dist.new_group(timeout=FOR_EVER, backend="gloo")  # a service may well not be asked for long
+    lines = Lines(asks, dist.new_group(timeout=PATIENCE, backend="gloo"))
     say("ready")
     for line in sys.stdin:
         job = msgspec.json.decode(line.encode(), type=Job)
@@ -51,6 +59,9 @@ def play(job: Job, store: Store, lines: Lines) -> None:
     rank, size = dist.get_rank(), dist.get_world_size()
     strategy, world = parse(job.strategy), World(size, job.seed)
     optimizer = Optimizer(job.optimizer, job.rate, job.momentum, job.decay)
+    whole("job", "steps", job.steps, 1)
+    for member in job.order or ():
+        whole("order", "member", member, 0, size - 1)
     turns = Turns(store, job.name, rank, size, job.order)
     task = build(job.task, job.seed, dict(job.options))
     stepper = Stepper(task, strategy, world, optimizer, job.batch, lines, turns)
@@ -78,11 +89,6 @@ def play(job: Job, store: Store, lines: Lines) -> None:
     save_file(
         {"parameters": stepper.replica.parameters, **kept, **masses}, Path(job.folder) / f"member-{rank}.safetensors"
     )
-
-
-def say(what: str) -> None:
-    """One line to whoever started this process."""
-    print(what.replace("\n", " "), flush=True)
 
 
 if __name__ == "__main__":

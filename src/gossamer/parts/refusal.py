@@ -33,10 +33,10 @@ class Refused(ValueError):
 def whole(owner: str, name: str, value: object, least: int = 1, most: int = ABSURD) -> None:
     """Refuse `value` unless it is an integer in [least, most]."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Refused(f"{owner}: {name} must be a whole number, not {_told(value)}", f"{name}={least}")
+        raise Refused(f"{owner}: {name} must be a whole number, not {told(value)}", f"{name}={least}")
     if not least <= value <= most:
         edge = least if value < least else most
-        raise Refused(f"{owner}: {name} must be from {least} to {most}, not {_told(value)}", f"{name}={edge}")
+        raise Refused(f"{owner}: {name} must be from {least} to {most}, not {told(value)}", f"{name}={edge}")
 
 
 def real(
@@ -44,27 +44,27 @@ def real(
 ) -> None:
     """Refuse `value` unless it is a finite number between low and high; an open end excludes the edge."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Refused(f"{owner}: {name} must be a number, not {_told(value)}")
+        raise Refused(f"{owner}: {name} must be a number, not {told(value)}")
     inside = not math.isnan(value) if isinstance(value, float) else True
     inside = inside and low <= value <= high
     if not inside or (open_low and value == low) or (open_high and value == high):
         span = f"{'above' if open_low else 'from'} {low:g} {'to below' if open_high else 'to'} {high:g}"
-        raise Refused(f"{owner}: {name} must lie {span}, not {_told(value)}")
+        raise Refused(f"{owner}: {name} must lie {span}, not {told(value)}")
 
 
 def flag(owner: str, name: str, value: object) -> None:
     """Refuse `value` unless it is True or False."""
     if not isinstance(value, bool):
-        raise Refused(f"{owner}: {name} must be True or False, not {_told(value)}")
+        raise Refused(f"{owner}: {name} must be True or False, not {told(value)}")
 
 
 def kind(owner: str, name: str, value: object, wanted: type) -> None:
     """Refuse `value` unless it is an instance of `wanted`."""
     if not isinstance(value, wanted):
-        raise Refused(f"{owner}: {name} must be a {wanted.__name__}, not {_told(value)}")
+        raise Refused(f"{owner}: {name} must be a {wanted.__name__}, not {told(value)}")
 
 
-def _told(value: object) -> str:
+def told(value: object) -> str:
     """How a refused value is printed; a number too long to read is only described."""
     if isinstance(value, int) and abs(value) >= 10**20:
         return f"a number of {value.bit_length()} bits"

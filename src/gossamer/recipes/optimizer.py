@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gossamer.parts.merge import Share
 from gossamer.parts.refusal import Refused, real
 from gossamer.parts.value import Value
 from gossamer.strategy import AnyStrategy, slots
@@ -56,6 +57,12 @@ class Optimizer(Value):
     def suits(self, strategy: AnyStrategy) -> None:
         """Refuse a strategy whose codec keeps the momentum itself when this optimizer has one too."""
         for exchange in slots(strategy):
+            if isinstance(exchange.merge, Share) and exchange.updates_at_hub and (self.decay or "adam" in self.name):
+                raise Refused(
+                    f"{exchange.merge!r} gives each gradient its share; {self.name} with decay {self.decay} would still"
+                    " take a whole step for each",
+                    "optimizer sgd without decay",
+                )
             if exchange.codec.owns_momentum and (self.momentum or self.name != "sgd"):
                 raise Refused(
                     f"{exchange.codec!r} keeps the momentum itself; optimizer {self.name} would apply another on top",

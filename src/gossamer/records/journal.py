@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -10,7 +11,8 @@ import msgspec
 
 from gossamer.records.record import FORMAT, Header, Record
 
-_decoder = msgspec.json.Decoder(Record)
+_decoder = msgspec.json.Decoder(Record, strict=False)
+_NOT_A_NUMBER = re.compile(rb'("(?:loss|accuracy|divergence)":)null')  # JSON has no NaN: it is written as null
 
 
 class Journal:
@@ -22,7 +24,10 @@ class Journal:
         self._file = None
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
+            torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
             self._file = path.open("ab")
+            if torn:  # a killed run's last line must not spoil the first of this one
+                self._file.write(b"\n")
 
     def write(self, record: Record) -> None:
         """Append one line."""
@@ -41,14 +46,17 @@ class Journal:
 
 def read(path: Path) -> Iterator[Record]:
     """The records of a journal; a torn last line, as a killed run leaves it, is passed over."""
+    torn: msgspec.DecodeError | None = None  # forgiven at the end, or where another run's header follows
     with path.open("rb") as lines:
         for number, line in enumerate(lines):
             try:
-                record = _decoder.decode(line)
+                record = _decoder.decode(_NOT_A_NUMBER.sub(rb'\1"nan"', line))
             except msgspec.DecodeError as error:
-                if not line.endswith(b"\n"):
-                    return
-                raise ValueError(f"{path}, line {number + 1}: not a journal line ({error})") from None
+                torn = error
+                continue
+            if torn is not None and not isinstance(record, Header):
+                raise ValueError(f"{path}, line {number}: not a journal line ({torn})")
+            torn = None
             if isinstance(record, Header) and record.format > FORMAT:
                 raise ValueError(f"{path} is of format {record.format}; this version reads up to {FORMAT}")
             yield record

@@ -95,13 +95,20 @@ class Hub:
 
     def _close_rounds(self) -> None:
         """Close rounds as long as enough is there; what was said about a later round waits for it."""
-        enough = max(1, min(self.exchange.synchrony.closes(self.world.size), len(self._pushes)))
-        while len(now := [said for said in self._told if said[0].round <= self.version]) >= enough:
+        while self._complete(now := [said for said in self._told if said[0].round <= self.version]):
             self._told = [said for said in self._told if said[0].round > self.version]
             before = self.centre.clone()
             for waiting, _ in now:
                 waiting.before = before
             self._close([value for _, value in sorted(now, key=lambda said: said[0].member)])
+
+    def _complete(self, now: list[tuple[_Waiting, Tensor]]) -> bool:
+        """Whether a round may close: everybody alive is in, or as many as the quorum asks for."""
+        if not now:
+            return False
+        if self.exchange.synchrony.quorum is None:
+            return self._pushes.keys() <= {waiting.member for waiting, _ in now}
+        return len(now) >= min(self.exchange.synchrony.closes(self.world.size), len(self._pushes))
 
     def _close(self, values: list[Tensor]) -> None:
         """Sum a round up, in member order so that every run adds alike, and step."""

@@ -38,12 +38,12 @@ class Desk:
     memory: dict[str, Tensor]
     mass: float = 1.0
     version: int = 0
-    in_flight: int = 0
+    pushes: int = 0
 
     @property
     def round(self) -> int:
-        """The hub's round that the next push belongs to."""
-        return self.version + self.in_flight
+        """The hub's round that the next push belongs to: its own count where all must be in, else the hub's version."""
+        return self.pushes if self.exchange.synchrony.quorum is None else self.version
 
 
 class Replica:
@@ -93,9 +93,8 @@ class Replica:
         speaking = desk.exchange.codec.converse(Block(mine, desk.chosen.shapes), desk.memory, self._chance(slot, step))
         wire = next(speaking)
         conclude(speaking, alone(wire))
-        desk.in_flight += 1
+        desk.pushes += 1
         answer = yield wire
-        desk.in_flight -= 1
         desk.version = answer.version
         self._adopt(desk, mine, answer.values)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from gossamer.parts.refusal import whole
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
@@ -37,6 +38,10 @@ class Plan:
 
     def check(self) -> None:
         """Refuse what cannot be played."""
+        whole("plan", "steps", self.steps, 0)
+        whole("plan", "evaluate_every", self.evaluate_every, 0)
+        for member in self.order or ():
+            whole("order", "member", member, 0, self.world.size - 1)
         fits(self.strategy, self.world)
         self.optimizer.suits(self.strategy)
         self.trouble.fits(self.world.size)

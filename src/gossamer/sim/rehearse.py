@@ -245,11 +245,10 @@ class Rehearsal:
     def _stuck(self, goal: int) -> None:
         if self._total >= goal:
             return
-        waiting = ", ".join(map(str, sorted(self.clock.parked))) or "nobody"
+        waiting = ", ".join(map(str, sorted(self.clock.parked)))
         gone = ", ".join(map(str, sorted(self.dead)))
-        what = (
-            f"the run stands still after {self._total} of {goal} steps: members {waiting} wait for {gone}, which died"
-        )
+        why = f"members {waiting} wait for {gone or 'each other'}" if waiting else f"members {gone}"
+        what = f"the run stands still after {self._total} of {goal} steps: {why}{', which died' if gone else ''}"
         self.outcome.events.append(Event(self.clock.now, what))
 
     def _end(self) -> None:
@@ -267,4 +266,6 @@ class Rehearsal:
             self._evaluate()
 
     def _live(self) -> list[int]:
-        return [member for member in range(self.world.size) if member not in self.dead]
+        """Who is alive; once all are dead, everybody, so that their last model can still be looked at."""
+        members = range(self.world.size)
+        return [member for member in members if member not in self.dead] or list(members)

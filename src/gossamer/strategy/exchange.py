@@ -12,7 +12,7 @@ from gossamer.parts.payload import Order, Payload
 from gossamer.parts.refusal import kind
 from gossamer.parts.route import Auto, Route
 from gossamer.parts.selection import Everything, Selection, Tag
-from gossamer.parts.synchrony import Synchrony
+from gossamer.parts.synchrony import Late, Synchrony
 from gossamer.parts.topology import Complete, Hub, Topology, Weighing
 from gossamer.parts.value import Value
 from gossamer.parts.world import World
@@ -60,6 +60,12 @@ class Exchange(Value):
     def updates_at_hub(self) -> bool:
         """Whether the hub, and not the member, steps the optimizer."""
         return self.hub and self.payload is Payload.GRADIENTS
+
+    @property
+    def leaves_behind(self) -> bool:
+        """Whether a round closes without some, whose steps then no longer line up with the others'."""
+        sync = self.synchrony
+        return self.hub and sync.staleness == 0 and sync.quorum is not None and sync.late is Late.DROP
 
     @property
     def agrees(self) -> bool:

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from gossamer.parts import codec, merge, payload, route, selection, synchrony, topology, trouble
-from gossamer.parts.refusal import Refused
+from gossamer.parts.refusal import Refused, told
 from gossamer.parts.value import Value
 from gossamer.strategy.catalog import CATALOG
 from gossamer.strategy.exchange import Exchange
@@ -202,4 +202,4 @@ class _Reader:
 
 
 def _kind(value: object) -> str:
-    return value.__class__.__name__ if not isinstance(value, int | float | str) else repr(value)
+    return value.__class__.__name__ if not isinstance(value, int | float | str) else told(value)

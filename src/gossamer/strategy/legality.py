@@ -63,8 +63,8 @@ def _timing(ex: Exchange) -> Broken:
         return f"{who}: only a hub can close a round before everybody is in", ("quorum", "topology")
     if sync.delay and ex.carries_mass:
         return f"{who}: mass that is under way belongs to nobody; a delayed push-sum would lose it", ("delay",)
-    if sync.delay and ex.payload is Payload.DELTAS and sync.delay >= sync.every:
-        return "DELTAS: a delta sent before the last has settled counts the same steps twice", ("every", "delay")
+    if sync.delay and ex.payload is not Payload.GRADIENTS and sync.delay >= sync.every:
+        return f"{ex.payload!r}: sent before the last has settled, it counts the same steps twice", ("every", "delay")
     return None
 
 
@@ -72,7 +72,10 @@ def _hub_timing(ex: Exchange) -> Broken:
     sync = ex.synchrony
     if ex.hub and sync.staleness != 0 and sync.quorum is None:
         return "Hub: who runs ahead would count twice in a round that waits for everybody", ("quorum", "staleness")
-    if ex.hub and ex.merge.answers_with_before and sync.staleness != 0 and sync.quorum != 1:
+    if ex.hub and sync.staleness and sync.every > 1:
+        return "Hub: staleness counts steps; who hears only some cannot keep the bound", ("every", "staleness")
+    relaxed = sync.staleness != 0 or sync.late is Late.APPLY
+    if ex.hub and ex.merge.answers_with_before and relaxed and sync.quorum != 1:
         return f"{ex.merge!r}: who is answered before it is counted is not pulled as hard as it pulls", ("quorum",)
     return None
 
@@ -99,7 +102,7 @@ def _payload(ex: Exchange) -> Broken:
     who = type(ex.topology).__name__
     if ex.payload is Payload.DELTAS and not (ex.hub or isinstance(ex.topology, Complete)):
         return f"{who}: deltas count from what all last agreed on, and neighbours never all agree", ("payload",)
-    relaxed = ex.hub and ex.synchrony.staleness != 0
+    relaxed = ex.hub and (ex.synchrony.staleness != 0 or ex.synchrony.late is Late.APPLY)
     if ex.payload is Payload.PARAMETERS and relaxed and not ex.merge.moves_centre_gently:
         return "Hub: whoever spoke last would overwrite everybody else's parameters", ("merge",)
     return None

@@ -9,6 +9,8 @@ from gossamer.parts.refusal import Refused, kind, whole
 from gossamer.parts.world import World
 from gossamer.strategy.exchange import Exchange
 
+LEFT_BEHIND = "who a quorum leaves behind is at another round, and others would wait for it for ever"
+
 
 @dataclass(frozen=True, repr=False)
 class Strategy:
@@ -28,6 +30,10 @@ class Strategy:
                 raise Refused(
                     "Strategy: a hub steps these tensors; a second exchange of their gradients steps them twice"
                 )
+
+        waiting = [ex for ex in self.exchanges if ex.synchrony.staleness == 0]
+        if len(waiting) > 1 and any(ex.leaves_behind for ex in waiting):
+            raise Refused(f"Strategy: {LEFT_BEHIND}", "a hub with a quorum alone, or quorum=None")
 
     def __add__(self, other: Exchange | Strategy) -> Strategy:
         if isinstance(other, Exchange):
@@ -57,6 +63,8 @@ class Staged:
         for exchange in self.first.exchanges:
             if exchange.synchrony.delay:
                 raise Refused("Staged: the first strategy would leave wires in flight when it ends", "delay=0")
+        if any(ex.leaves_behind for ex in self.first.exchanges):
+            raise Refused(f"Staged: {LEFT_BEHIND}", "a first strategy without a quorum")
         for exchange in self.then.exchanges:
             if exchange.hub:
                 raise Refused(

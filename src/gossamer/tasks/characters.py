@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from gossamer.parts.refusal import Refused
+from gossamer.parts.refusal import Refused, whole
 from gossamer.tasks.task import Task, classified
 
 FILES = (
@@ -28,6 +28,8 @@ VOCABULARY = 128  # plain ASCII; anything else reads as a question mark
 
 def characters(seed: int = 0, context: int = 16, hidden: int = 128, files: int = len(FILES)) -> Task:
     """Predict the next character from the `context` before it; the last tenth of the text is held out."""
+    for name, value, most in (("context", context, 4096), ("hidden", hidden, 10**6), ("files", files, len(FILES))):
+        whole("characters", name, value, 1, most)
     text = _text(files)
     if len(text) < 100 * context:
         raise Refused("characters: the standard library's source files are not here", "the digits task")

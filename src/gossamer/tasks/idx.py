@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 from math import prod
 from pathlib import Path
 
@@ -22,6 +23,8 @@ def idx(path: str, seed: int = 0, model: str = "mlp", hidden: int = 128) -> Task
     train = _pair(Path(path), "train")
     test = _pair(Path(path), "t10k")
     side = train[0].shape[-1]
+    if test[0].shape[-1] != side:
+        raise Refused(f"idx: {path}: images to train on are {side} wide, those to test on {test[0].shape[-1]}")
     classes = int(max(train[1].max(), test[1].max())) + 1
     return Task(image_model(model, side, hidden, classes, seed), train, test, classified)
 
@@ -55,7 +58,7 @@ def read(path: Path, dims: int) -> Tensor:
             if prod(shape) > LARGEST:
                 raise Refused(f"idx: {path} claims {prod(shape)} bytes, more than {LARGEST}")
             body = file.read(prod(shape) + 1)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise Refused(f"idx: {path} cannot be read: {error}") from None
     if len(body) != prod(shape) or not body:
         raise Refused(f"idx: {path} holds {len(body)} bytes where its header says {prod(shape)}")

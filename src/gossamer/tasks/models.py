@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from gossamer.parts.refusal import Refused
+from gossamer.parts.refusal import Refused, whole
 
 
 def mlp(features: int, hidden: int, classes: int) -> nn.Module:
@@ -37,6 +37,7 @@ def cnn(side: int, hidden: int, classes: int) -> nn.Module:
 
 def image_model(name: str, side: int, hidden: int, classes: int, seed: int) -> nn.Module:
     """The named model for square images, its parameters drawn from the seed alone."""
+    whole("task", "hidden", hidden, 1, 10**6)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if name == "mlp":

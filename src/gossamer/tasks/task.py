@@ -62,6 +62,8 @@ def build(reference: str, seed: int, options: dict[str, Any]) -> Task:
         raise Refused(f"task: there is no {reference!r}", f"{', '.join(ours)}, or your own module:function")
     try:
         make = getattr(importlib.import_module(module), function)
+    except (ValueError, TypeError):
+        raise Refused(f"task: {reference!r} is not module:function", "package.module:function") from None
     except ModuleNotFoundError as error:
         raise Refused(f"task: module {error.name!r} cannot be found", "a module on PYTHONPATH") from None
     except AttributeError:

@@ -71,10 +71,10 @@ class DGC(Codec):
         velocity = self._accumulate(block.flat, memory)
         places = largest(block, velocity, self.keeps(chance.step))
         values = velocity[places]
-        heard = yield Each(pack(places, values))
-        velocity[places] = 0
+        velocity[places] = 0  # before anybody answers: with a delay the next send comes first
         if self.masking:
             memory["momentum"][places] = 0
+        heard = yield Each(pack(places, values))
         return scatter_mean(heard, block), spread(places, values, block)
 
     def _accumulate(self, gradient: Tensor, memory: Memory) -> Tensor:

@@ -92,6 +92,20 @@ class Graph(Topology):
         worst = max((max(edge) for edge in self.edges), default=0)
         if worst >= world.size:
             raise Refused(f"Graph: an edge names member {worst}, but the members are 0 to {world.size - 1}")
+        back = tuple((receiver, sender) for sender, receiver in self.edges)
+        for edges, what in ((self.edges, "hears nothing of member 0"), (back, "is never heard by member 0")):
+            lost = sorted(set(range(world.size)) - _reached(edges))
+            if lost:
+                raise Refused(f"Graph: member {lost[0]} {what}, so the mass would drain away", "edges both ways")
+
+
+def _reached(edges: tuple[tuple[int, int], ...]) -> set[int]:
+    """The members that something said by member 0 comes to in the end."""
+    reached, news = {0}, {0}
+    while news:
+        news = {receiver for sender, receiver in edges if sender in news} - reached
+        reached |= news
+    return reached
 
 
 @dataclass(frozen=True, repr=False)
