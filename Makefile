@@ -13,7 +13,7 @@ demo: $(VENV)/ready  ## compare four strategies on imagined machines: a table an
 	$(BIN)/gossamer rehearse --compare allreduce 'local_sgd(every=8)' gossip_pull downpour --workers 8 --plot demo.png
 
 test: $(VENV)/ready  ## every test
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 2 --dist worksteal
 
 check: $(VENV)/ready  ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

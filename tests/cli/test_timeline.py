@@ -10,13 +10,13 @@ from gossamer.strategy import CATALOG, parse, phases, slots
 SPECIMENS = [
     *(entry.name for entry in CATALOG),
     "Exchange(synchrony=Synchrony(delay=3))",
-    "Exchange(payload=PARAMETERS, synchrony=Synchrony(every=4, delay=6))",
+    "Exchange(payload=PARAMETERS, synchrony=Synchrony(every=7, delay=6))",
     "local_sgd(every=2) + local_sgd(every=3)",
     "easgd(every=3) + local_sgd(every=4)",
     "allreduce + local_sgd(every=100)",
     "Staged(first=allreduce(), step=50, then=local_sgd(every=8))",
     "Staged(first=allreduce(), step=3, then=Exchange(synchrony=Synchrony(delay=2)))",
-    "Staged(first=allreduce(), step=9, then=Exchange(payload=PARAMETERS, synchrony=Synchrony(every=4, delay=6)))",
+    "Staged(first=allreduce(), step=9, then=Exchange(payload=PARAMETERS, synchrony=Synchrony(every=7, delay=6)))",
     "Staged(first=local_sgd(every=5), step=12, then=allreduce())",
     "Staged(first=local_sgd(every=50), step=5, then=allreduce())",
 ]
