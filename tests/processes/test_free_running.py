@@ -28,7 +28,6 @@ def test_each_of_the_twelve_trains_on_real_processes(crew: Crew, name: str) -> N
         strategy=repr(strategy), task="tests.parity.small:task", batch=5, steps=STEPS, rate=0.1, momentum=momentum
     )
     assert len(result.steps) == STEPS * crew.size
-    assert all(record.sent.get(slot, 1) > 0 for record in result.steps for slot in record.sent)
     untrained = loss(torch.nn.utils.parameters_to_vector(small.task().model.parameters()).detach())
     assert loss(result.replicas.mean(0)) < 0.6 * untrained
 
