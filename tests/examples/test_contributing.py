@@ -23,6 +23,8 @@ def inserted(path: Path, after: str, line: str) -> None:
     """Put the line at the top of the table that begins with `after`, and the import above the first import of ours."""
     text = path.read_text()
     assert after in text, f"{path.name} has no {after!r}"
+    if IMPORT in text:  # somebody has followed the page already
+        return
     text = text.replace(after, after + line, 1)
     text = text.replace("from gossamer.", IMPORT + "from gossamer.", 1)
     path.write_text(text)
