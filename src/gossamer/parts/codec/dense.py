@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec.wire import (
@@ -18,9 +18,6 @@ from gossamer.parts.codec.wire import (
     exactly,
 )
 from gossamer.parts.payload import Payload
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, repr=False)
