@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from gossamer.parts.codec import Wire
 from gossamer.replica import Answer, Hub
 from gossamer.sim import prices
-from gossamer.sim.cluster import Cluster
+from gossamer.sim.links import Links
 
 Pushing = Generator[Wire, Answer, None]
 
@@ -25,14 +25,14 @@ class Reply:
 
 @dataclass
 class Line:
-    """One hub and the two directions of its link, each first come, first served."""
+    """One hub, an end of its own on the links, and what is under way to it and from it."""
 
+    name: str
     hub: Hub
-    cluster: Cluster
-    _inward: prices.Lane = field(default_factory=prices.Lane)
-    _outward: prices.Lane = field(default_factory=prices.Lane)
+    links: Links
     _coming: dict[tuple[int, int], tuple[int, Wire]] = field(default_factory=dict)
     _pushing: dict[int, deque[Pushing]] = field(default_factory=dict)
+    _pushed: dict[int, deque[int]] = field(default_factory=dict)  # bytes of each push that waits for its answer
     _replies: dict[int, deque[Reply]] = field(default_factory=dict)
 
     def push(self, member: int, step: int, round: int, pushing: Pushing, now: float) -> tuple[float, int]:
@@ -40,8 +40,8 @@ class Line:
         wire = next(pushing)
         self._coming[member, step] = (round, wire)
         self._pushing.setdefault(member, deque()).append(pushing)
-        seconds = wire.body.nbytes / self.cluster.rate
-        return self._inward.take(now, seconds) + self.cluster.latency, wire.body.nbytes
+        self._pushed.setdefault(member, deque()).append(wire.body.nbytes)
+        return self.links.carry(member, self.name, wire.body.nbytes, now), wire.body.nbytes
 
     def arrive(self, member: int, step: int, now: float) -> list[int]:
         """The push has reached the hub: the members whose answers it sets free."""
@@ -51,10 +51,11 @@ class Line:
     def answered(self, answers: Sequence[tuple[int, Answer]], now: float) -> list[int]:
         """Answers leave the hub for these members."""
         for member, answer in answers:
-            nbytes = answer.values.nbytes
-            time = self._outward.take(now, nbytes / self.cluster.rate) + self.cluster.latency
-            reply = Reply(time, 2 * prices.message(self.cluster, nbytes), answer)
-            self._replies.setdefault(member, deque()).append(reply)
+            nbytes, cluster = answer.values.nbytes, self.links.cluster
+            time = self.links.carry(self.name, member, nbytes, now)
+            there = prices.message(cluster, self._pushed[member].popleft())
+            transfer = there.seconds + prices.message(cluster, nbytes).seconds
+            self._replies.setdefault(member, deque()).append(Reply(time, transfer, answer))
         return [member for member, _ in answers]
 
     def reply(self, member: int) -> Reply | None:

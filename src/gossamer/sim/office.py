@@ -11,7 +11,7 @@ from gossamer.parts.topology import Everyone
 from gossamer.parts.world import World
 from gossamer.replica import combine
 from gossamer.sim import prices
-from gossamer.sim.cluster import Cluster
+from gossamer.sim.links import Links
 from gossamer.strategy import Exchange
 
 Key = tuple[int, int, int]  # slot, step it was sent at, turn
@@ -32,7 +32,8 @@ class _Tray:
     """The wires of one turn of one exchange."""
 
     wires: dict[int, Wire] = field(default_factory=dict)
-    times: dict[int, float] = field(default_factory=dict)
+    posted: dict[int, float] = field(default_factory=dict)
+    arrivals: dict[tuple[int, int], float] = field(default_factory=dict)  # by (sender, listener)
     mail: Mail | None = None
     heard_by: int = 0
 
@@ -40,16 +41,22 @@ class _Tray:
 class Office:
     """Keeps trays by (slot, step, turn) until everybody has heard."""
 
-    def __init__(self, exchanges: tuple[Exchange, ...], world: World, cluster: Cluster) -> None:
-        self._exchanges, self._world, self._cluster = exchanges, world, cluster
+    def __init__(self, exchanges: tuple[Exchange, ...], world: World, links: Links) -> None:
+        self._exchanges, self._world, self._links = exchanges, world, links
         self._trays: dict[Key, _Tray] = {}
 
     def post(self, key: Key, member: int, wire: Wire, now: float) -> int:
         """Lay a wire down; returns the bytes that leave the member for it."""
         tray = self._trays.setdefault(key, _Tray())
-        if self._weights(key, member) is not None:  # neighbours hear at different times, and the sender may write on
+        together = self._weights(key, member) is None
+        if not together:  # neighbours hear at different times, and the sender may write on
             wire = type(wire)(wire.body.clone())
-        tray.wires[member], tray.times[member] = wire, now
+        tray.wires[member], tray.posted[member] = wire, now
+        if not together:
+            for listener in self._listeners(key, member):
+                tray.arrivals[member, listener] = self._links.carry(member, listener, wire.body.nbytes, now)
+        elif len(tray.wires) == self._world.size:
+            tray.mail = self._to_all(key[0], tray, now)
         return self._leaving(key, member, wire)
 
     def waiters(self, key: Key, member: int) -> Sequence[int]:
@@ -69,38 +76,42 @@ class Office:
     def hear(self, key: Key, member: int) -> Mail:
         """What this member hears of a tray that lacks nothing it needs."""
         tray, weights = self._trays[key], self._weights(key, member)
-        mail = self._from_all(key, tray, member) if weights is None else self._from_some(key, tray, member, weights)
+        mail = self._from_all(key, tray, member) if weights is None else self._from_some(tray, member, weights)
         tray.heard_by += 1
         if tray.heard_by == self._world.size:
             del self._trays[key]
         return mail
 
+    def _to_all(self, slot: int, tray: _Tray, now: float) -> Mail:
+        """The last wire is there: all hear the same at the same time."""
+        size, wires = self._world.size, [tray.wires[sender] for sender in range(self._world.size)]
+        longest = max(wire.body.nbytes for wire in wires)
+        if isinstance(wires[0], Each):
+            price = prices.all_gather(self._links.cluster, size, longest)
+        else:
+            price = prices.all_reduce(self._links.cluster, self._exchanges[slot].route, size, longest)
+        heard = combine([(1.0 / size, wire) for wire in wires])
+        time = self._links.together(range(size), price, now)
+        return Mail(heard, time, price.seconds, sum(wire.body.nbytes for wire in wires))
+
     def _from_all(self, key: Key, tray: _Tray, member: int) -> Mail:
-        """All hear the same at the same time; only the bytes that come in may differ."""
-        if tray.mail is None:
-            size, wires = self._world.size, [tray.wires[sender] for sender in range(self._world.size)]
-            longest = max(wire.body.nbytes for wire in wires)
-            if isinstance(wires[0], Each):
-                transfer = prices.all_gather(self._cluster, size, longest)
-            else:
-                transfer = prices.all_reduce(self._cluster, self._exchanges[key[0]].route, size, longest)
-            heard = combine([(1.0 / size, wire) for wire in wires])
-            tray.mail = Mail(heard, max(tray.times.values()) + transfer, transfer, sum(w.body.nbytes for w in wires))
+        """What all hear; only the bytes that come in may differ."""
+        assert tray.mail is not None
         mine = tray.wires[member]
         if isinstance(mine, Each):
             return replace(tray.mail, nbytes=tray.mail.nbytes - mine.body.nbytes)
         return replace(tray.mail, nbytes=self._counted(key[0], member, mine)[1])
 
-    def _from_some(self, key: Key, tray: _Tray, member: int, weights: Mapping[int, float]) -> Mail:
+    def _from_some(self, tray: _Tray, member: int, weights: Mapping[int, float]) -> Mail:
         heard = combine([(weights[sender], tray.wires[sender]) for sender in sorted(weights)])
-        others = [sender for sender in weights if sender != member]
-        arrivals, transfer, nbytes = [tray.times[member]], 0.0, 0
-        for sender in others:
-            body = tray.wires[sender].body
-            seconds = prices.message(self._cluster, body.nbytes, len(self._listeners(key, sender)))
-            arrivals.append(tray.times[sender] + seconds)
-            transfer, nbytes = max(transfer, seconds), nbytes + body.nbytes
-        return Mail(heard, max(arrivals), transfer, nbytes)
+        time, transfer, nbytes = tray.posted[member], 0.0, 0
+        for sender in weights:
+            if sender != member:
+                body = tray.wires[sender].body
+                time = max(time, tray.arrivals[sender, member])
+                transfer = max(transfer, prices.message(self._links.cluster, body.nbytes).seconds)
+                nbytes += body.nbytes
+        return Mail(heard, time, transfer, nbytes)
 
     def _leaving(self, key: Key, member: int, wire: Wire) -> int:
         """Bytes out of this member, counted message by message over the buffers that are sent."""

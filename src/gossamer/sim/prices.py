@@ -1,4 +1,4 @@
-"""What an exchange costs on uniform links, in seconds: latency per round plus bytes over rate (simulation, A2.1)."""
+"""What an exchange of all members costs on uniform links: latency per round plus bytes over rate (simulation, A2.1)."""
 
 from __future__ import annotations
 
@@ -8,28 +8,29 @@ from gossamer.parts.route import Route
 from gossamer.sim.cluster import Cluster
 
 
-def all_reduce(cluster: Cluster, route: Route, size: int, nbytes: int) -> float:
+@dataclass(frozen=True)
+class Price:
+    """Seconds on free links: `busy` while bytes flow and nothing else can, `latency` while they are only under way."""
+
+    busy: float
+    latency: float
+
+    @property
+    def seconds(self) -> float:
+        """From the first byte sent to the last one heard."""
+        return self.busy + self.latency
+
+
+def all_reduce(cluster: Cluster, route: Route, size: int, nbytes: int) -> Price:
     """A summed wire over a route: its rounds of latency, and the bytes each member sends."""
-    return route.rounds(size) * cluster.latency + route.sent(size, nbytes) / cluster.rate
+    return Price(route.sent(size, nbytes) / cluster.rate, route.rounds(size) * cluster.latency)
 
 
-def all_gather(cluster: Cluster, size: int, nbytes: int) -> float:
+def all_gather(cluster: Cluster, size: int, nbytes: int) -> Price:
     """Wires that are heard one by one: each travels past every other member."""
-    return (size - 1) * (cluster.latency + nbytes / cluster.rate)
+    return Price((size - 1) * nbytes / cluster.rate, (size - 1) * cluster.latency)
 
 
-def message(cluster: Cluster, nbytes: int, copies: int = 1) -> float:
-    """The same bytes to `copies` receivers over the sender's one link."""
-    return cluster.latency + copies * nbytes / cluster.rate
-
-
-@dataclass
-class Lane:
-    """One direction of a link that many use: first come, first served."""
-
-    free: float = 0.0
-
-    def take(self, now: float, seconds: float) -> float:
-        """When a transfer that asks at `now` is through."""
-        self.free = max(self.free, now) + seconds
-        return self.free
+def message(cluster: Cluster, nbytes: int) -> Price:
+    """One message from one member to another."""
+    return Price(nbytes / cluster.rate, cluster.latency)

@@ -18,6 +18,7 @@ from gossamer.sim.clock import PARK, TURN, Clock, Life, Turns
 from gossamer.sim.cluster import Cluster
 from gossamer.sim.gradients import Gradients
 from gossamer.sim.line import Line
+from gossamer.sim.links import Links
 from gossamer.sim.office import Office
 from gossamer.sim.plan import Outcome, Plan
 from gossamer.strategy import Compute, Meet, Send, Settle, Update, at, phases, slots
@@ -50,7 +51,8 @@ class Rehearsal:
         ]
         self.gradients = Gradients(plan.task, self.layout, self.parameters, slopes)
         self.exchanges = slots(plan.strategy)
-        self.office = Office(self.exchanges, self.world, self.cluster)
+        self.links = Links(self.cluster)
+        self.office = Office(self.exchanges, self.world, self.links)
         self.hubs = {slot: self._line(slot) for slot, ex in enumerate(self.exchanges) if ex.hub}
         self.notes = [Note() for _ in range(size)]
         self.outcome = Outcome()
@@ -92,7 +94,7 @@ class Rehearsal:
     def _line(self, slot: int) -> Line:
         chosen = self.replicas[0].desks[slot].chosen
         hub = Hub(self.exchanges[slot], chosen, chosen.take(self.layout.start), self.world, self.plan.optimizer)
-        return Line(hub, self.cluster)
+        return Line(f"hub of slot {slot}", hub, self.links)
 
     def _life(self, member: int) -> Life:
         step = 0
@@ -176,15 +178,16 @@ class Rehearsal:
             return
         shown = {other: self.replicas[other].shown(slot) for other in partners}
         self.replicas[member].pull(slot, mixing.weights, shown)
-        seconds = 0.0
+        heard, transfer = began, self.cluster.latency
         for other, tensor in shown.items():
             self.notes[other].send(slot, tensor.nbytes)
             note.hear(slot, tensor.nbytes)
             note.aged(step - self.done[other])
-            seconds += self.cluster.latency + prices.message(self.cluster, tensor.nbytes)
-        if seconds:
-            yield began + seconds
-        note.passed(self.clock.now - began, seconds)
+            heard = max(heard, self.links.carry(other, member, tensor.nbytes, began + self.cluster.latency))
+            transfer += prices.message(self.cluster, tensor.nbytes).seconds
+        if heard > began:
+            yield heard
+        note.passed(self.clock.now - began, transfer)
 
     def _push(self, member: int, slot: int, step: int) -> None:
         replica, line = self.replicas[member], self.hubs[slot]
