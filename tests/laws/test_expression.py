@@ -74,7 +74,11 @@ def test_any_numbers_and_names_read_back(
         Exchange(codec=ErrorFeedback(TopK(share)), where=Part(count - 1, count)),
         Exchange(Payload.DELTAS, merge=Outer(share, momentum, word), where=Dims(1, count), order=order),
         Exchange(Payload.PARAMETERS, topology=Graph(tuple(edges)), synchrony=Synchrony(count), where=Bytes(count)),
-        Exchange(topology=Hub(), synchrony=Synchrony(1, None, quorum=AllBut(count) if word else count, late=late)),
+        Exchange(
+            topology=Hub(),
+            where=Bytes(0, count),
+            synchrony=Synchrony(1, None, quorum=AllBut(count) if word else count, late=late),
+        ),
     )
     assert reads_back(Strategy(many)) is None
     assert reads_back(Staged(Strategy(many), count, Strategy(many[:2]))) is None

@@ -43,14 +43,17 @@ def test_every_combination_is_built_or_refused_with_a_reason() -> None:
             Exchange(**given_parts)
             outcomes["built"] += 1
         except Refused as no:
-            assert no.reason and (no.nearest is None or no.nearest)
+            assert no.reason
             outcomes["refused"] += 1
-    assert outcomes["built"] >= 1000 and outcomes["refused"] >= 1000
+            if outcomes["refused"] % 101 == 0:  # looking for the nearest choice costs far more than saying no
+                outcomes["advised"] += bool(no.nearest)
+                assert no.nearest != ""
+    assert outcomes["built"] >= 1000 and outcomes["refused"] >= 1000 and outcomes["advised"] >= 100
 
 
 def test_random_strategies_train_or_are_refused() -> None:
     @steady
-    @given(strategies(), st.integers(1, 4), st.integers(1, 3))
+    @given(strategies(), st.integers(1, 4), st.integers(1, 20))
     def tried(strategy: AnyStrategy | Refused, size: int, steps: int) -> None:
         assert trains_or_says_no(strategy, size, steps) is None
 
@@ -67,13 +70,13 @@ def test_random_parts_train_or_are_refused(parts: dict, size: int) -> None:
     except Refused as no:
         assert no.reason
         return
-    assert trains_or_says_no(strategy, size, 2) is None
+    assert trains_or_says_no(strategy, size, 14) is None
 
 
 @pytest.mark.parametrize("size", [1, 2, 4])
 @pytest.mark.parametrize("text", ENTRIES)
 def test_every_entry_trains_or_is_refused(text: str, size: int) -> None:
-    assert trains_or_says_no(parse(text), size, 3) is None
+    assert trains_or_says_no(parse(text), size, 14) is None
 
 
 @pytest.mark.parametrize("kind", sorted(legal(), key=str), ids=str)
@@ -84,7 +87,7 @@ def test_every_kind_of_legal_exchange_trains_two_at_a_time(kind: tuple[Payload, 
             twice = Strategy((exchange, exchange))
         except Refused:
             continue
-        assert trains_or_says_no(twice, 3, 3) is None
+        assert trains_or_says_no(twice, 3, 14) is None
 
 
 @pytest.mark.parametrize("axis", ["topology", "route", "codec", "merge", "where"])

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 from gossamer.parts.refusal import Refused
+from gossamer.parts.trouble import Script, Slow
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.sim import Outcome, Plan
@@ -28,9 +29,12 @@ def task() -> Task:
 
 
 def fault(strategy: AnyStrategy, size: int, steps: int, jitter: float = 0.5) -> str | Refused | None:
-    """What goes wrong when the strategy is rehearsed for real; None if all is well, Refused if it says no before."""
-    world = World(size, seed=5)
-    plan = Plan(task(), strategy, world, Optimizer(rate=0.1), batch=2, steps=steps, cluster=Cluster(jitter=jitter))
+    """What goes wrong when the strategy is rehearsed for real, the last member five times slower than the others.
+
+    None if all is well, Refused if it says no before.
+    """
+    world, cluster, trouble = World(size, seed=5), Cluster(jitter=jitter), Script((Slow(rank=size - 1, factor=5.0),))
+    plan = Plan(task(), strategy, world, Optimizer(rate=0.02), 2, steps, cluster, trouble)
     try:
         outcome = rehearse(plan)
     except Refused as no:

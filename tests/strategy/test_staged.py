@@ -87,10 +87,21 @@ def test_mass_counts_no_longer_once_its_stage_is_over() -> None:
     torch.testing.assert_close(moves, moves[:1].expand_as(moves), atol=1e-6, rtol=1e-4)
 
 
-def test_deltas_after_gossip_bring_the_members_together_or_are_refused() -> None:
-    """Deltas count from what all last agreed on; where a stage begins without agreement there is no such thing."""
-    try:
-        outcome = run("Staged(gossip_pull, 3, Exchange(payload=DELTAS))", 6)
-    except Refused:
-        return
+def test_deltas_need_an_agreement_to_count_from() -> None:
+    with pytest.raises(Refused, match="ends without one"):
+        parse("Staged(gossip_pull, 3, Exchange(payload=DELTAS))")
+    outcome = run("Staged(allreduce, 3, Exchange(payload=DELTAS, synchrony=Synchrony(every=2)))", 7)
+    assert outcome.evaluations[-1].divergence > 1e-6, "one step after the last exchange members differ"
+    outcome = run("Staged(allreduce, 3, Exchange(payload=DELTAS, synchrony=Synchrony(every=2)))", 8)
     assert outcome.evaluations[-1].divergence < 1e-6
+
+
+@pytest.mark.parametrize("first", ["Exchange(where=Dims(least=2))", "Exchange(where=Named('0.*'))"])
+def test_deltas_of_tensors_that_were_never_mixed_are_refused(first: str) -> None:
+    """Without the model nobody can tell; with it, the members are seen to have drifted apart."""
+    with pytest.raises(Refused, match="never mixes all of"):
+        run(f"Staged({first}, 3, Exchange(payload=DELTAS))", 6)
+    outcome = run(f"Staged({first}, 3, Exchange(payload=DELTAS, where={parse(first).exchanges[0].where!r}))", 6)
+    assert len(outcome.steps) == 18
+    whole = run("Staged(powersgd, 3, Exchange(payload=DELTAS))", 6)
+    assert whole.evaluations[-1].divergence < 1e-6

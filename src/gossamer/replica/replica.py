@@ -16,7 +16,7 @@ from gossamer.parts.refusal import Refused
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.replica.layout import Chosen, Layout
-from gossamer.strategy import AnyStrategy, Exchange, at, slots, stage, stages
+from gossamer.strategy import AnyStrategy, Exchange, Staged, at, company, since, slots, spells
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,15 @@ class Replica:
         self.optimizer = optimizer.build(self._views)
         self.desks = [Desk(ex, Chosen(layout.tags, ex.where), {}) for ex in slots(strategy)]
         self._fresh = [False] * len(layout.tags)
-        for exchanges in stages(strategy):
-            _stepped_once([self.desks[slot] for slot, _ in exchanges])
+        for exchanges in spells(strategy):
+            company.check_tensors([(ex, self.desks[slot].chosen.places) for slot, ex in exchanges])
+        _agreed(strategy, self.desks)
 
     def begin(self, step: int) -> None:
-        """A step begins: gradients will be new, and a stage that begins takes its anchors."""
+        """A step begins: gradients will be new, and a spell that begins takes its anchors."""
         self._fresh = [True] * len(self._fresh)
-        for desk in self.desks if step == stage(self.strategy, step) else ():
-            desk.mass = 1.0  # a stage's mass ends with it
+        for desk in self.desks if step == since(self.strategy, step) else ():
+            desk.mass = 1.0  # a spell's mass ends with it
         for slot, ex in at(self.strategy, step):
             if ex.payload is Payload.DELTAS and "anchor" not in self.desks[slot].memory:
                 self.desks[slot].memory["anchor"] = self.desks[slot].chosen.take(self.parameters).clone()
@@ -181,14 +182,19 @@ class Replica:
         return Chance(self.world.seed, slot, step, self.member)
 
 
-def _stepped_once(desks: list[Desk]) -> None:
-    """Refuse tensors that a hub steps and whose gradients another exchange carries too."""
-    gradients = [desk for desk in desks if desk.exchange.payload is Payload.GRADIENTS]
-    for hub in (desk for desk in gradients if desk.exchange.updates_at_hub):
-        for other in gradients:
-            if other is not hub and set(hub.chosen.places) & set(other.chosen.places):
-                both = f"{hub.exchange.where!r} and {other.exchange.where!r}"
-                raise Refused(f"{both} overlap: a hub steps tensors whose gradients another exchange carries too")
+def _agreed(strategy: AnyStrategy, desks: list[Desk]) -> None:
+    """Refuse deltas of tensors on which the members do not agree when their spell begins."""
+    if not isinstance(strategy, Staged):
+        return
+    switch = len(strategy.first.exchanges)
+    mixed = {place for desk in desks[:switch] if desk.exchange.agrees for place in desk.chosen.places}
+    for desk in desks[switch:]:
+        where, alone = desk.exchange.where, set(desk.chosen.places) - mixed
+        if desk.exchange.payload is Payload.DELTAS and alone:
+            raise Refused(
+                f"Staged: deltas count from an agreement, and the first strategy never mixes all of {where!r}",
+                "payload=PARAMETERS",
+            )
 
 
 def conclude(conversation: Generator[Wire, Any, Any], last: object) -> None:

@@ -146,9 +146,10 @@ class _Reader:
     def added(self, node: ast.BinOp) -> Any:
         left, right = self.value(node.left), self.value(node.right)
         if isinstance(left, Exchange | Strategy) and isinstance(right, Exchange | Strategy):
-            return left + right
+            return self._made(node, left.__add__, "+", [right], {})
         if isinstance(left, trouble.Trouble | trouble.Script) and isinstance(right, trouble.Trouble):
-            return trouble.Script((*(left.lines if isinstance(left, trouble.Script) else (left,)), right))
+            lines = left.lines if isinstance(left, trouble.Script) else (left,)
+            return self._made(node, trouble.Script, "+", [(*lines, right)], {})
         raise self.fault(node, f"{_kind(left)} and {_kind(right)} do not add up; + joins exchanges")
 
     def _maker(self, node: ast.expr, name: str) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gossamer.parts.payload import Order, Payload
 from gossamer.parts.selection import Everything
 from gossamer.strategy.exchange import Exchange
-from gossamer.strategy.strategy import AnyStrategy, at, stage
+from gossamer.strategy.strategy import AnyStrategy, at, since
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ Phase = Compute | Send | Settle | Meet | Update
 
 def phases(strategy: AnyStrategy, step: int) -> Iterator[Phase]:
     """The step in order: compute, gradients, mixes before the update, the update, mixes after it."""
-    exchanges, began = at(strategy, step), stage(strategy, step)
+    exchanges, began = at(strategy, step), since(strategy, step)
     yield Compute(_gate([ex for _, ex in exchanges]))
     for slot, ex in exchanges:
         if ex.payload is Payload.GRADIENTS:
@@ -69,7 +69,7 @@ def phases(strategy: AnyStrategy, step: int) -> Iterator[Phase]:
 
 
 def _perform(slot: int, ex: Exchange, step: int, began: int) -> Iterator[Phase]:
-    """One exchange, in a stage that began at step `began`: nothing that an earlier stage sent is settled in it."""
+    """One exchange, in a spell that began at step `began`: nothing that an earlier spell sent is settled in it."""
     due = ex.synchrony.due(step, ex.order)
     if ex.meets:
         if due:

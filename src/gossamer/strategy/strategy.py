@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused, kind, whole
 from gossamer.parts.world import World
+from gossamer.strategy import company
 from gossamer.strategy.exchange import Exchange
-
-LEFT_BEHIND = "who a quorum leaves behind is at another round, and others would wait for it for ever"
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,17 +22,7 @@ class Strategy:
             raise Refused("a strategy without an exchange trains members that never meet", "allreduce()")
         for exchange in self.exchanges:
             kind("Strategy", "exchange", exchange, Exchange)
-        for hub in (ex for ex in self.exchanges if ex.updates_at_hub):
-            if any(
-                ex is not hub and ex.payload is Payload.GRADIENTS and ex.where == hub.where for ex in self.exchanges
-            ):
-                raise Refused(
-                    "Strategy: a hub steps these tensors; a second exchange of their gradients steps them twice"
-                )
-
-        waiting = [ex for ex in self.exchanges if ex.synchrony.staleness == 0]
-        if len(waiting) > 1 and any(ex.leaves_behind for ex in waiting):
-            raise Refused(f"Strategy: {LEFT_BEHIND}", "a hub with a quorum alone, or quorum=None")
+        company.check(self.exchanges)
 
     def __add__(self, other: Exchange | Strategy) -> Strategy:
         if isinstance(other, Exchange):
@@ -64,7 +53,7 @@ class Staged:
             if exchange.synchrony.delay:
                 raise Refused("Staged: the first strategy would leave wires in flight when it ends", "delay=0")
         if any(ex.leaves_behind for ex in self.first.exchanges):
-            raise Refused(f"Staged: {LEFT_BEHIND}", "a first strategy without a quorum")
+            raise Refused(f"Staged: {company.LEFT_BEHIND}", "a first strategy without a quorum")
         for exchange in self.then.exchanges:
             if exchange.hub:
                 raise Refused(
@@ -113,12 +102,12 @@ def at(strategy: AnyStrategy, step: int) -> list[tuple[int, Exchange]]:
     return list(enumerate(strategy.then.exchanges, start=len(strategy.first.exchanges)))
 
 
-def stages(strategy: AnyStrategy) -> list[list[tuple[int, Exchange]]]:
-    """The exchanges of each stage, with their slots."""
+def spells(strategy: AnyStrategy) -> list[list[tuple[int, Exchange]]]:
+    """The exchanges that are in force together, with their slots, one spell after the other."""
     return [at(strategy, 0), at(strategy, strategy.step)] if isinstance(strategy, Staged) else [at(strategy, 0)]
 
 
-def stage(strategy: AnyStrategy, step: int) -> int:
+def since(strategy: AnyStrategy, step: int) -> int:
     """The step at which the strategy in force at `step` came into force."""
     return strategy.step if isinstance(strategy, Staged) and step >= strategy.step else 0
 

@@ -14,7 +14,7 @@ from gossamer.parts.refusal import flag, real, whole
 if TYPE_CHECKING:
     from torch import Tensor
 
-STAGES = 4  # steps in which DGC's warm-up takes the density down (papers: 25 %, 6.3 %, 1.6 %, 0.4 %)
+LEVELS = 4  # densities through which DGC's warm-up takes the density down (papers: 25 %, 6.3 %, 1.6 %, 0.4 %)
 
 
 @dataclass(frozen=True, repr=False)
@@ -41,7 +41,7 @@ class DGC(Codec):
 
     U = m U + G; V = V + U; the `density` share of each tensor with the largest |V| is sent and cleared from V, and with
     `masking` from U too. Nesterov: U = m (U + G); V = V + U + G. Over the first `warmup` steps the density comes down
-    to its value in four stages. DGC owns the momentum: the optimizer must have none.
+    to its value in four levels. DGC owns the momentum: the optimizer must have none.
     """
 
     payloads: ClassVar[frozenset[Payload]] = frozenset({Payload.GRADIENTS})
@@ -62,10 +62,10 @@ class DGC(Codec):
         whole("DGC", "warmup", self.warmup, 0, 10**9)
 
     def keeps(self, step: int) -> float:
-        """The density at `step`: density ** ((stage + 1) / (STAGES + 1)) while warming up."""
+        """The density at `step`: density ** ((level + 1) / (LEVELS + 1)) while warming up."""
         if step >= self.warmup:
             return self.density
-        return float(self.density ** ((step * STAGES // self.warmup + 1) / (STAGES + 1)))
+        return float(self.density ** ((step * LEVELS // self.warmup + 1) / (LEVELS + 1)))
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         velocity = self._accumulate(block.flat, memory)
