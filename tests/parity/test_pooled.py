@@ -50,24 +50,26 @@ def test_every_sample_comes_once_an_epoch_to_one_member(size, batch):
     assert not torch.equal(epochs[0], epochs[1])
 
 
-class Watched:
+class Watched(Tensor):
     """Training samples that note down who asked for which: one row for each member that computes."""
 
-    def __init__(self, samples: Tensor) -> None:
-        self.samples, self.asked = samples, list[Tensor]()
+    asked: list[Tensor]
 
-    def __len__(self) -> int:
-        return len(self.samples)
+    @staticmethod
+    def over(samples: Tensor) -> Watched:
+        watched = samples.as_subclass(Watched)
+        watched.asked = []
+        return watched
 
     def __getitem__(self, indices: Tensor) -> Tensor:
         self.asked.append(indices)
-        return self.samples[indices]
+        return self.as_subclass(Tensor)[indices]
 
 
 @SIZES
 def test_each_member_asks_for_its_own_samples_only(size):
     plain, steps = tiny(), 6
-    watched = Watched(plain.train[0])
+    watched = Watched.over(plain.train[0])
     task = Task(plain.model, (watched, plain.train[1]), plain.test, plain.loss)
     trained(task, allreduce(), size, steps)
     stream = Stream(len(watched), BATCH, World(size))

@@ -33,14 +33,26 @@ COMPOSED = [  # none of these is in the catalogue
     "Exchange(synchrony=Synchrony(delay=1))",
     "Exchange(topology=Hub(), synchrony=Synchrony(delay=1), codec=ErrorFeedback(codec=Half()))",
     "Exchange(payload=DELTAS, synchrony=Synchrony(every=3, delay=2), codec=ErrorFeedback(codec=TopK(keep=0.3)))",
+    "Exchange(topology=Cycle(), codec=Half())",
     "Exchange(payload=PARAMETERS, topology=Graph(edges=EDGES))",
     "Exchange(payload=PARAMETERS, topology=RandomPeer(pulls=2), merge=Elastic(rate=0.5))",
     "Exchange(where=Named('0.*'), topology=Hub()) + Exchange(where=Named('2.*'), route=Ring())"
-    " + Exchange(payload=PARAMETERS, topology=Exponential(), synchrony=Synchrony(every=2))",
+    " + Exchange(payload=PARAMETERS, where=Named('2.*'), topology=Exponential(), synchrony=Synchrony(every=2))",
     "Exchange(topology=Hub(), synchrony=Synchrony(staleness=None, quorum=2, late=APPLY))",
     "Staged(first=Exchange(), step=4, then=Exchange(payload=DELTAS, synchrony=Synchrony(every=2), merge=Outer()))",
 ]
-EXPRESSIONS = [e for entry in CATALOG for e in ARGUMENTS.get(entry.name, [entry.name])] + COMPOSED
+DELAYED = [  # begun at Send, heard later; bytes belong to the step that sent them
+    *(f"Exchange(route={route}, synchrony=Synchrony(delay={delay}))"
+      for route in ("Native()", "Ring()", "Torus()") for delay in (1, 3)),
+    *(f"Exchange(codec=ErrorFeedback(codec=TopK(keep=0.3)), synchrony=Synchrony(delay={delay}))" for delay in (1, 3)),
+    "Exchange(topology=Cycle(), synchrony=Synchrony(delay=3))",
+    "Exchange(codec=PowerSGD(rank=1), route=Ring(), synchrony=Synchrony(delay=1))",
+    "Exchange(codec=Ternary(), synchrony=Synchrony(delay=2))",
+    "Exchange(where=Named('0.*'), route=Ring(), synchrony=Synchrony(delay=3))"
+    " + Exchange(where=Named('2.*'), codec=TopK(keep=0.5), synchrony=Synchrony(delay=1))"
+    " + Exchange(payload=PARAMETERS, topology=Cycle(), synchrony=Synchrony(every=4, delay=2))",
+]  # fmt: skip
+EXPRESSIONS = [e for entry in CATALOG for e in ARGUMENTS.get(entry.name, [entry.name])] + COMPOSED + DELAYED
 
 
 def script(strategy: AnyStrategy, size: int) -> tuple[int, ...] | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections import deque
 from pathlib import Path
+from queue import Queue
 
 import pytest
 
@@ -18,7 +21,9 @@ def left_over(crew: Crew) -> list[int]:
 
 
 @pytest.mark.parametrize("how, said", [("raises", "the loss of worker 1 went wrong"), ("dies", "code 9")])
-@pytest.mark.parametrize("strategy", ["allreduce()", "gossip_pull()"])
+@pytest.mark.parametrize(
+    "strategy", ["allreduce()", "gossip_pull()", "Exchange(route=Ring(), synchrony=Synchrony(delay=1))"]
+)
 def test_a_worker_that_fails_ends_the_crew_with_its_own_words(how: str, said: str, strategy: str) -> None:
     began = time.monotonic()
     with pytest.raises(CrewFailed, match="worker"), Crew(2, path=[ROOT]) as crew:
@@ -30,6 +35,28 @@ def test_a_worker_that_fails_ends_the_crew_with_its_own_words(how: str, said: st
             raise
     assert left_over(crew) == []
     assert time.monotonic() - began < 60
+
+
+def test_a_crew_that_talks_on_still_has_one_deadline() -> None:
+    """Words that are not the one waited for do not buy more time."""
+    said: Queue[tuple[int, str | None]] = Queue()
+    stop = threading.Event()
+
+    def chatter() -> None:
+        for _ in range(60):
+            said.put((0, "still busy"))
+            if stop.wait(0.05):
+                return
+
+    crew = Crew.__new__(Crew)  # without workers: only what it hears matters
+    crew.size, crew._workers, crew._said, crew._errors = 1, [], said, [deque(maxlen=5)]
+    talking, began = threading.Thread(target=chatter), time.monotonic()
+    talking.start()
+    with pytest.raises(CrewFailed, match="did not say 'done' within"):
+        crew._await("done", 0.3)
+    assert 0.3 <= time.monotonic() - began < 1.5
+    stop.set()
+    talking.join()
 
 
 def test_what_cannot_be_is_refused_and_the_crew_goes_on(four: Crew) -> None:

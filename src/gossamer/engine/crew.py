@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -147,11 +148,12 @@ class Crew:
             self._errors[rank].append(line)
 
     def _await(self, word: str, timeout: float) -> None:
-        """Wait for the word of every worker; the first that dies ends the crew, with its last words."""
-        waiting, refused = set(range(self.size)), ""
+        """Wait for the word of every worker, `timeout` seconds in all; the first that dies ends the crew, with its last
+        words."""
+        waiting, refused, deadline = set(range(self.size)), "", time.monotonic() + timeout
         while waiting:
             try:
-                rank, line = self._said.get(timeout=timeout)
+                rank, line = self._said.get(timeout=max(0.0, deadline - time.monotonic()))
             except Empty:
                 self._kill()
                 raise CrewFailed(f"workers {sorted(waiting)} did not say {word!r} within {timeout:.0f} s") from None

@@ -10,7 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from gossamer.engine import routes
+from gossamer.engine import mixes, routes
+from gossamer.engine.carrier import Carrier
 from gossamer.parts.codec import Each, Heard, Max, Mean, Wire
 from gossamer.parts.route import Route, counted
 from gossamer.replica import combine
@@ -38,85 +39,108 @@ class Pending:
 
 
 class Fabric:
-    """One member's hold on the default process group; counts the bytes of every buffer it hands over."""
+    """One member's hold on the network: mixes begin when they are asked for and go on while the member computes.
 
-    def __init__(self) -> None:
+    The backend's own all-reduce and neighbours' messages use the default process group; what takes several messages
+    is performed by a carrier on `group`, where nothing else happens. Bytes count as sent when a mix begins and as
+    heard when it ends, always in the main thread.
+    """
+
+    def __init__(self, group: dist.ProcessGroup) -> None:
         self.member, self.size = dist.get_rank(), dist.get_world_size()
         self.sent: Counter[int] = Counter()  # bytes by slot, since whoever records them last took them
         self.heard: Counter[int] = Counter()
+        self._group, self._carrier = group, Carrier()
 
     def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
         """Begin a mix of all members' wires."""
         match wire:
+            case Mean(body) if not route.native:
+                return self._along(key, body * (1.0 / self.size), route)
+            case Mean(body) if body.element_size() == 2:
+                return self._short(key, body, route)
             case Mean(body):
-                return self._mean(key, body, route)
+                return self._reduce(key, body * (1.0 / self.size), dist.ReduceOp.SUM, route)
             case Max(body):
                 return self._reduce(key, body.clone(), dist.ReduceOp.MAX, route)
-            case Each():
-                self.sent[key.slot] += wire.body.nbytes * (self.size - 1)
-                return Pending(lambda: self._each(key, wire))
+            case Each(body):
+                return self._gather(key, body)
 
     def neighbours(self, key: Key, wire: Wire, weights: Mapping[int, float], listeners: tuple[int, ...]) -> Pending:
         """Begin an exchange with neighbours: my wire to all listeners, theirs to me. All wires are of one size."""
         body = wire.body.contiguous()
+        theirs = {sender: torch.empty_like(body) for sender in sorted(weights) if sender != self.member}
         works = [dist.isend(body, listener, tag=key.tag) for listener in listeners]
+        works += [dist.irecv(inbox, sender, tag=key.tag) for sender, inbox in theirs.items()]
         self.sent[key.slot] += body.nbytes * len(listeners)
 
         def wait() -> Heard:
-            heard: list[tuple[float, Wire]] = []
-            for sender in sorted(weights):
-                if sender == self.member:
-                    heard.append((weights[sender], wire))
-                    continue
-                theirs = torch.empty_like(body)
-                dist.recv(theirs, sender, tag=key.tag)
-                self.heard[key.slot] += theirs.nbytes
-                heard.append((weights[sender], type(wire)(theirs)))
             for work in works:
                 assert work is not None
                 work.wait()
-            return combine(heard)
+            self.heard[key.slot] += body.nbytes * len(theirs)
+            return combine([(weights[sender], type(wire)(theirs.get(sender, body))) for sender in sorted(weights)])
 
         return Pending(wait)
 
-    def _mean(self, key: Key, body: Tensor, route: Route) -> Pending:
-        mine = body * (1.0 / self.size)
-        if route.native:
-            return self._reduce(key, mine, dist.ReduceOp.SUM, route)
-
-        def wait() -> Heard:
-            sent, heard = routes.run(route, mine, self.member, self.size, key.tag)
-            self.sent[key.slot] += sent
-            self.heard[key.slot] += heard
-            return Heard(whole=mine)
-
-        return Pending(wait)
+    def close(self) -> None:
+        """Nothing more will be asked for."""
+        self._carrier.close()
 
     def _reduce(self, key: Key, mine: Tensor, how: dist.ReduceOp.RedOpType, route: Route) -> Pending:
         """The backend's own all-reduce; it does not tell its bytes, so they are counted as those of the ring."""
+        _, into = self._leaves(key, mine, route)
         work = dist.all_reduce(mine, how, async_op=True)
-        sent, heard = counted(route, self.member, self.size, mine.numel())
-        self.sent[key.slot] += sent * mine.element_size()
 
         def wait() -> Heard:
             assert work is not None
             work.wait()
-            self.heard[key.slot] += heard * mine.element_size()
+            self.heard[key.slot] += into
             return Heard(whole=mine)
 
         return Pending(wait)
 
-    def _each(self, key: Key, wire: Wire) -> Heard:
+    def _along(self, key: Key, mine: Tensor, route: Route) -> Pending:
+        """A sum along a route's own moves."""
+        recorded = self._leaves(key, mine, route)
+
+        def perform() -> Tensor:
+            moved = routes.run(route, mine, self._group, key.tag)
+            assert moved == recorded, f"{route!r} moved {moved} bytes where {recorded} were recorded"
+            return mine
+
+        return self._carried(key, perform, recorded[1])
+
+    def _short(self, key: Key, body: Tensor, route: Route) -> Pending:
+        """A mean of 16-bit numbers; all members together move as many bytes as along the ring it is counted as."""
+        _, into = self._leaves(key, body, route)
+        return self._carried(key, lambda: mixes.mean_of_short(body, self._group, key.tag), into)
+
+    def _gather(self, key: Key, body: Tensor) -> Pending:
         """Hear every member's bytes, which may differ in number from member to member."""
-        body = wire.body.contiguous()
-        mine = torch.tensor([body.numel()], device=body.device)
-        counts = [torch.zeros_like(mine) for _ in range(self.size)]
-        dist.all_gather(counts, mine)
-        longest = max(int(count) for count in counts)
-        padded = body.new_zeros(longest)
-        padded[: body.numel()] = body
-        gathered = [torch.empty_like(padded) for _ in range(self.size)]
-        dist.all_gather(gathered, padded)
-        parts = [part[: int(count)] for part, count in zip(gathered, counts, strict=True)]
-        self.heard[key.slot] += sum(part.nbytes for member, part in enumerate(parts) if member != self.member)
-        return Heard(apart=tuple((1.0 / self.size, part) for part in parts))
+        self.sent[key.slot] += body.nbytes * (self.size - 1)
+        future = self._carrier.begin(lambda: mixes.gathered(body, self._group))
+
+        def wait() -> Heard:
+            parts = future.result()
+            self.heard[key.slot] += sum(part.nbytes for member, part in enumerate(parts) if member != self.member)
+            return Heard(apart=tuple((1.0 / self.size, part) for part in parts))
+
+        return Pending(wait)
+
+    def _carried(self, key: Key, perform: Callable[[], Tensor], into: int) -> Pending:
+        """A sum that the carrier performs; 16-bit sums are heard in 32 bits, as `combine` says them."""
+        future = self._carrier.begin(perform)
+
+        def wait() -> Heard:
+            whole = future.result()
+            self.heard[key.slot] += into
+            return Heard(whole=whole.to(torch.promote_types(whole.dtype, torch.float32)))
+
+        return Pending(wait)
+
+    def _leaves(self, key: Key, mine: Tensor, route: Route) -> tuple[int, int]:
+        """Count what leaves for a sum along the route; returns the bytes that leave and those that will come in."""
+        out, into = counted(route, self.member, self.size, mine.numel())
+        self.sent[key.slot] += out * mine.element_size()
+        return out * mine.element_size(), into * mine.element_size()

@@ -20,17 +20,24 @@ from gossamer.replica import Answer, Hub
 
 PULL, PUSH, BYE, TAKEN, ANSWER = range(5)
 WIRES: tuple[type[Mean] | type[Max] | type[Each], ...] = (Mean, Max, Each)
-DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.uint8)
+DTYPES = (
+    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
+    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool,
+)  # fmt: skip
 ASK, HEAR = 1, 2  # tags of headers; a body follows its header under the next number
 HEADER = 8
 
 
 @dataclass(frozen=True)
 class Lines:
-    """The two process groups of a world's services; always gloo, which can hear from anyone, whatever mixes tensors."""
+    """Process groups beside the default one, so that no thread stands in another's way.
+
+    Services ask and reply over gloo, which can hear from anyone; mixes that a carrier performs use the default backend.
+    """
 
     asks: dist.ProcessGroup
     replies: dist.ProcessGroup
+    mixes: dist.ProcessGroup
 
 
 class Service:
@@ -162,7 +169,7 @@ class Counter:
     def push(self, owner: int, slot: int, round: int, wire: Wire, like: Tensor) -> None:
         """Tell a hub; its answer comes when it is due."""
         body = wire.body.contiguous().cpu()
-        kind, dtype = WIRES.index(type(wire)), DTYPES.index(body.dtype)
+        kind, dtype = WIRES.index(type(wire)), _number(body.dtype)
         dist.send(_header(PUSH, slot, round, body.numel(), kind, dtype), owner, self._lines.asks, ASK)
         dist.send(body, owner, self._lines.asks, ASK + 16)
         if self._acknowledged:
@@ -190,6 +197,14 @@ class Counter:
         dist.recv(values, owner, self._lines.replies, HEAR + 16)
         self._answers.setdefault((owner, int(header[1])), deque()).append((header, values.to(like.device)))
         return False
+
+
+def _number(dtype: torch.dtype) -> int:
+    """What stands for a type of number in a header."""
+    if dtype not in DTYPES:
+        known = ", ".join(str(one).removeprefix("torch.") for one in DTYPES)
+        raise TypeError(f"a wire of {dtype} cannot travel to a hub; those that can are {known}")
+    return DTYPES.index(dtype)
 
 
 def _header(*numbers: int) -> Tensor:

@@ -42,12 +42,12 @@ class Stepper:
         fits(strategy, world)
         optimizer.suits(strategy)
         self.task, self.strategy, self.world, self.turns = task, strategy, world, turns
-        self.fabric, self.stream = Fabric(), Stream(task.size, batch, world)
+        self.fabric, self.stream = Fabric(lines.mixes), Stream(task.size, batch, world)
         self.member = self.fabric.member
         layout = Layout(task.model)
         storage = (torch.empty_like(layout.start), torch.zeros_like(layout.start))
         self.replica = Replica(self.member, world, strategy, layout, storage, optimizer)
-        self.local = Local(task, layout)
+        self.local = Local(task, layout, world, self.member)
         self.exchanges = slots(strategy)
         self.hubs = {
             slot: Hub(ex, desk.chosen, desk.chosen.take(layout.start), world, optimizer)
@@ -100,6 +100,7 @@ class Stepper:
         """Hear out what is still under way, and serve the others until they are done too."""
         for _, pending in self._speaking.values():
             pending.wait()
+        self.fabric.close()
         for slot, pushes in self._pushing.items():
             for _ in pushes:
                 self._answer(slot)
@@ -113,7 +114,7 @@ class Stepper:
         self.replica.begin(step)
         indices = self.stream.indices(self.member, step)
         batch = tuple(part[indices] for part in self.task.train)
-        self._note.loss = self.local.gradient(self.replica.parameters, batch, self.replica.gradients)
+        self._note.loss = self.local.gradient(self.replica.parameters, batch, self.replica.gradients, step)
 
     def _send(self, slot: int, step: int) -> None:
         if self.exchanges[slot].hub:

@@ -31,7 +31,7 @@ class Turns:
         if not self.scripted:
             return
         place = self._places[self._taken]
-        self._until(lambda: self._store.add(f"{self._job}/turn", 0) >= place, f"place {place} in the order")
+        self._until(lambda: self._read("turn") >= place, f"place {place} in the order")
         self._taken += 1
         self._holding = True
 
@@ -51,12 +51,13 @@ class Turns:
             return
 
         def open_() -> bool:
-            return step - min(self._done(member) for member in range(self._size)) <= bound
+            return step - min(self._read(f"done/{member}") for member in range(self._size)) <= bound
 
         self._until(open_, f"members that are more than {bound} steps behind")
 
-    def _done(self, member: int) -> int:
-        key = f"{self._job}/done/{member}"
+    def _read(self, name: str) -> int:
+        """A number in the store, 0 before anybody has written it. Looking writes nothing: a file store keeps it all."""
+        key = f"{self._job}/{name}"
         return int(self._store.get(key)) if self._store.check([key]) else 0
 
     def _until(self, ready: Callable[[], bool], what: str) -> None:

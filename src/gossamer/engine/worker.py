@@ -41,7 +41,8 @@ def main() -> None:
     store = dist.FileStore(os.environ["GOSSAMER_STORE"], size)  # type: ignore[attr-defined]
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
     asks = dist.new_group(timeout=FOR_EVER, backend="gloo")  # a service may well not be asked for long
-    lines = Lines(asks, dist.new_group(timeout=PATIENCE, backend="gloo"))
+    replies = dist.new_group(timeout=PATIENCE, backend="gloo")
+    lines = Lines(asks, replies, dist.new_group(timeout=PATIENCE))
     say("ready")
     for line in sys.stdin:
         job = msgspec.json.decode(line.encode(), type=Job)

@@ -23,7 +23,7 @@ class _Waiting:
     round: int
     staleness: int
     dropped: bool
-    before: Tensor | None = None  # the centre as it was before the round that counted this push
+    before: Tensor | None = None  # what it is answered with instead of the centre as it will be
 
 
 @dataclass
@@ -54,15 +54,18 @@ class Hub:
         ex = self.exchange
         late = ex.synchrony.late is Late.DROP and round < self.version
         waiting = _Waiting(member, round, max(0, self.version - round), late)
-        value = decoded(ex.codec, wire, Block(self.centre, self.chosen.shapes)).clone()  # the sender may write on
+        value = decoded(ex.codec, wire, Block(self.centre, self.chosen.shapes))
         self._pushes[member] += 1
         self._waiting.append(waiting)
         if late:
             self.dropped += 1
-            waiting.before = value  # a pull that moves no centre must not move the member either
+            if ex.merge.answers_with_before:  # a pull that moves no centre must not move the member either
+                waiting.before = _kept(value, wire)
         else:
             self._told.append((waiting, value))
         self._close_rounds()
+        if self._told and self._told[-1][0] is waiting:  # its round is still open
+            self._told[-1] = (waiting, _kept(value, wire))
         return self.free()
 
     def leave(self, member: int) -> list[tuple[int, Answer]]:
@@ -73,16 +76,12 @@ class Hub:
         return self.free()
 
     def free(self) -> list[tuple[int, Answer]]:
-        """The answers that are due, in the order their pushes came."""
-        ready = [w for w in self._waiting if self._may_go(w)]
+        """The answers that are due: the slowest first, so that nobody hears that it caught up before it has."""
+        ready = sorted((w for w in self._waiting if self._may_go(w)), key=lambda w: self._pushes[w.member])
         self._waiting = [w for w in self._waiting if not self._may_go(w)]
-        now = self.centre.clone() if ready else self.centre
-        return [(w.member, Answer(self._values(w, now), self.version, w.staleness, w.dropped)) for w in ready]
-
-    def _values(self, waiting: _Waiting, now: Tensor) -> Tensor:
-        if self.exchange.merge.answers_with_before and waiting.before is not None:
-            return waiting.before
-        return now
+        now = self.centre.clone() if any(w.before is None for w in ready) else self.centre
+        answers = [(w, now if w.before is None else w.before) for w in ready]
+        return [(w.member, Answer(values, self.version, w.staleness, w.dropped)) for w, values in answers]
 
     def _may_go(self, waiting: _Waiting) -> bool:
         bound = self.exchange.synchrony.staleness
@@ -97,9 +96,10 @@ class Hub:
         """Close rounds as long as enough is there; what was said about a later round waits for it."""
         while self._complete(now := [said for said in self._told if said[0].round <= self.version]):
             self._told = [said for said in self._told if said[0].round > self.version]
-            before = self.centre.clone()
-            for waiting, _ in now:
-                waiting.before = before
+            if self.exchange.merge.answers_with_before:
+                before = self.centre.clone()
+                for waiting, _ in now:
+                    waiting.before = before
             self._close([value for _, value in sorted(now, key=lambda said: said[0].member)])
 
     def _complete(self, now: list[tuple[_Waiting, Tensor]]) -> bool:
@@ -112,7 +112,7 @@ class Hub:
 
     def _close(self, values: list[Tensor]) -> None:
         """Sum a round up, in member order so that every run adds alike, and step."""
-        mean = torch.stack(values).mean(0)
+        mean = torch.stack(values).mean(0) if len(values) > 1 else values[0]
         share = len(values) / self.world.size
         made = self.exchange.merge.hub(self.centre, mean, self.memory, share)
         match self.exchange.payload:
@@ -129,3 +129,11 @@ class Hub:
         for view, slope in zip(self._views, self.chosen.views(gradient), strict=True):
             view.grad = slope
         self._steps.step()
+        for view in self._views:
+            view.grad = None  # it may lie in the sender's own memory
+
+
+def _kept(value: Tensor, wire: Wire) -> Tensor:
+    """A decoded value that outlives its push: copied where it lies in the wire, on which the sender may write."""
+    same = value.untyped_storage().data_ptr() == wire.body.untyped_storage().data_ptr()
+    return value.clone() if same else value

@@ -36,7 +36,7 @@ class Links:
     _into: dict[Hashable, Lane] = field(default_factory=_lanes)
 
     def carry(self, source: Hashable, to: Hashable, nbytes: int, now: float) -> float:
-        """When a message is heard: it leaves as the sender's way out is free, and flows in as the hearer's way in is."""
+        """When a message is heard: it leaves once the sender's way out is free, and comes in once the hearer's is."""
         price = prices.message(self.cluster, nbytes)
         left = self._out[source].take(now, price.busy)
         return self._into[to].take(left - price.busy, price.busy) + price.latency

@@ -49,7 +49,7 @@ class Rehearsal:
             Replica(m, self.world, plan.strategy, self.layout, (self.parameters[m], slopes[m]), plan.optimizer)
             for m in range(size)
         ]
-        self.gradients = Gradients(plan.task, self.layout, self.parameters, slopes)
+        self.gradients = Gradients(plan.task, self.layout, self.world, self.parameters, slopes)
         self.exchanges = slots(plan.strategy)
         self.links = Links(self.cluster)
         self.office = Office(self.exchanges, self.world, self.links)
@@ -123,7 +123,7 @@ class Rehearsal:
             yield PARK
         note.spans["wait"] += self.clock.now - began
         self.replicas[member].begin(step)
-        self.gradients.ask(member, self.stream.indices(member, step))
+        self.gradients.ask(member, step, self.stream.indices(member, step))
         seconds = self.cluster.seconds(member, step, self.world.seed, self.plan.trouble)
         if seconds:
             yield self.clock.now + seconds
@@ -223,7 +223,7 @@ class Rehearsal:
 
     def _evaluate(self) -> None:
         model = self.model()
-        named = self.layout.named(model)
+        named = {**self.layout.named(model), **self.gradients.buffers(self._live())}
         loss, accuracy = evaluate(self.plan.task, lambda *inputs: functional_call(self.plan.task.model, named, inputs))
         spread = (self.parameters[self._live()] - model).square().sum(1).mean().sqrt() / model.norm().clamp_min(1e-30)
         epochs = self._total * self.plan.batch / self.plan.task.size
@@ -248,10 +248,13 @@ class Rehearsal:
     def _stuck(self, goal: int) -> None:
         if self._total >= goal:
             return
-        waiting = ", ".join(map(str, sorted(self.clock.parked)))
-        gone = ", ".join(map(str, sorted(self.dead)))
-        why = f"members {waiting} wait for {gone or 'each other'}" if waiting else f"members {gone}"
-        what = f"the run stands still after {self._total} of {goal} steps: {why}{', which died' if gone else ''}"
+        waiting, gone = (
+            f"member{'s' * (len(group) > 1)} {', '.join(map(str, sorted(group)))}" if group else ""
+            for group in (self.clock.parked, self.dead)
+        )
+        waits = f"{waiting} wait{'s' * (len(self.clock.parked) == 1)} for {gone or 'others'}"
+        why = f"{waits if waiting else gone}{', which died' if gone else ''}"
+        what = f"the run stands still after {self._total} of {goal} steps: {why}"  # begins as records.STILL does
         self.outcome.events.append(Event(self.clock.now, what))
 
     def _end(self) -> None:

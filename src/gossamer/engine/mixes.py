@@ -1,0 +1,55 @@
+"""Mixes the backend has no single call for: bytes of any length gathered, 16-bit numbers added up in 32 bits.
+
+They block; who calls them decides in which thread. They know no slot and no strategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from gossamer.parts.codec import Mean
+from gossamer.parts.route import span
+from gossamer.replica import combine
+
+
+def gathered(body: Tensor, group: dist.ProcessGroup) -> list[Tensor]:
+    """Every member's body in member order; lengths may differ. Bytes travel, so any type of number may."""
+    mine = body.contiguous().view(torch.uint8)
+    length = torch.tensor([mine.numel()], device=body.device)
+    lengths = [torch.zeros_like(length) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(lengths, length, group)
+    padded = mine.new_zeros(max(int(each) for each in lengths))
+    padded[: mine.numel()] = mine
+    heard = [torch.empty_like(padded) for _ in lengths]
+    dist.all_gather(heard, padded, group)
+    return [part[: int(each)].view(body.dtype) for part, each in zip(heard, lengths, strict=True)]
+
+
+def mean_of_short(body: Tensor, group: dist.ProcessGroup, tag: int) -> Tensor:
+    """The mean of all members' 16-bit bodies, rounded once however many members there are.
+
+    Each member hears everybody's numbers of its own chunk, adds them up in 32 bits, and tells everybody the rounded
+    mean: all in all as many bytes as a ring, 2(n-1)/n of the body.
+    """
+    member, size = dist.get_rank(group), dist.get_world_size(group)
+    body, chunks = body.contiguous(), [span((c, c + 1), size, body.numel()) for c in range(size)]
+    others = [other for other in range(size) if other != member]
+    inbox = body[chunks[member]].expand(size, -1).contiguous()
+    _swap({other: body[chunks[other]] for other in others}, {other: inbox[other] for other in others}, group, tag)
+    mean = torch.empty_like(body)
+    mean[chunks[member]] = combine([(1.0 / size, Mean(theirs)) for theirs in inbox]).one().to(body.dtype)
+    _swap(dict.fromkeys(others, mean[chunks[member]]), {other: mean[chunks[other]] for other in others}, group, tag)
+    return mean
+
+
+def _swap(leaving: Mapping[int, Tensor], coming: Mapping[int, Tensor], group: dist.ProcessGroup, tag: int) -> None:
+    """Send to some and hear from some, all at once; nothing of no length travels."""
+    works = [dist.isend(part, to, group, tag) for to, part in leaving.items() if part.numel()]
+    works += [dist.irecv(part, source, group, tag) for source, part in coming.items() if part.numel()]
+    for work in works:
+        assert work is not None
+        work.wait()
