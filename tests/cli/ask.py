@@ -21,10 +21,10 @@ def ask(*words: str, columns: int = 160) -> Result:
     return CliRunner().invoke(app, list(words), env={"COLUMNS": str(columns)})
 
 
-def told(*words: str) -> dict[str, Any]:
-    """The one JSON object that a command prints; anything else on stdout is a failure."""
+def told(*words: str, code: int = 0) -> dict[str, Any]:
+    """The one JSON object that a command prints; anything else on stdout, or another exit code, is a failure."""
     result = ask(*words, "--json")
-    assert result.exit_code == 0, result.stderr
+    assert result.exit_code == code, result.stderr
     found = json.loads(result.stdout)
     assert isinstance(found, dict)
     return found

@@ -41,6 +41,7 @@ def test_every_command_has_help(command: str) -> None:
     result = ask(command, "--help")
     assert result.exit_code == 0
     assert "--json" in result.stdout
+    assert "bool" not in result.stdout
 
 
 def test_version() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.cli.ask import DOOR, ask, process, told
 
-from gossamer.records import Evaluation, Event, Header, StepRecord, read
+from gossamer.records import STILL, Evaluation, Event, Header, StepRecord, read
 from gossamer.records.summary import bytes_sent_per_member
 from gossamer.strategy import parse
 
@@ -48,7 +48,9 @@ def test_json_has_the_keys_of_the_house() -> None:
     assert found["epochs"] == pytest.approx(4 * 6 * 8 / 1198)
     assert set(found["seconds_per_step"]) == {"compute", "encode", "send", "wait", "data"}
     assert sum(found["seconds_per_step"].values()) == pytest.approx(found["seconds"] / 6, rel=0.2)
-    assert found["staleness"] == {"mean": 0.0, "max": 0, "histogram": {"0": 24}}
+    assert found["staleness"] == {"unit": "steps", "mean": 0.0, "max": 0, "histogram": {"0": 24}}
+    assert (found["task_options"], found["trouble"], found["failure"]) == ({"hidden": 8}, None, None)
+    assert found["bytes_answered_by_hub_per_member"] is None
     assert 0 < found["scaling_efficiency"] < 1
     parameters = 64 * 8 + 8 + 8 * 8 + 8 + 8 * 10 + 10
     assert found["bytes_sent_per_member"] == pytest.approx(3 * 2 * 3 / 4 * 4 * parameters)
@@ -82,10 +84,16 @@ def test_journals_are_never_written_over_by_themselves() -> None:
     assert (first, second) == ("runs/allreduce.jsonl", "runs/allreduce-2.jsonl")
 
 
-def test_a_journal_asked_for_by_name_is_replaced_but_nothing_else_is(tmp_path: Path) -> None:
-    for _ in range(2):
-        assert told("rehearse", *QUICK, "--journal", "here/mine.jsonl")["journal"] == "here/mine.jsonl"
-    assert sum(isinstance(record, Header) for record in read(tmp_path / "here/mine.jsonl")) == 1
+def test_a_journal_asked_for_by_name_never_takes_the_place_of_another(tmp_path: Path) -> None:
+    words = ("rehearse", *QUICK, "--journal", "here/mine.jsonl")
+    assert told(*words)["journal"] == "here/mine.jsonl"
+    kept = (tmp_path / "here/mine.jsonl").read_bytes()
+    again = ask(*words)
+    assert again.exit_code == 2
+    assert "there already" in again.stderr and "nearest that works: --journal here/mine-2.jsonl" in again.stderr
+    assert (tmp_path / "here/mine.jsonl").read_bytes() == kept
+    (tmp_path / "empty.jsonl").touch()
+    assert told("rehearse", *QUICK, "--journal", "empty.jsonl")["journal"] == "empty.jsonl"
     diary = tmp_path / "diary.txt"
     diary.write_text("dear diary\n")
     assert ask("rehearse", *QUICK, "--journal", str(diary)).exit_code == 2
@@ -127,7 +135,7 @@ def test_the_table_marks_the_best_and_the_plot_is_drawn() -> None:
 
 def test_a_narrow_table_leaves_out_whole_columns_and_says_so() -> None:
     result = ask("rehearse", "--compare", "allreduce", "gossip_pull", *QUICK, "--target", "0.01", columns=84)
-    assert "no room for loss, epochs to 0.01" in result.stdout
+    assert "no room for held-out loss, epochs to 0.01" in " ".join(result.stdout.split())
     rows = [line.split() for line in result.stdout.splitlines() if line.startswith(("allreduce", "gossip_pull"))]
     assert [len(row) for row in rows] == [9, 9]  # a name and seven numbers, one of them with a unit
     assert all(row[-1].rstrip("*").endswith("%") for row in rows)
@@ -145,7 +153,7 @@ def test_progress_is_alive_on_a_terminal() -> None:
         out, _ = running.communicate()
     os.close(here)
     assert json.loads(out)["steps"] == 6
-    for word in (b"allreduce", b"0/6 steps", b"6/6 steps", b"virtual, loss", b"accuracy"):
+    for word in (b"allreduce", b"0/6 steps", b"6/6 steps", b"virtual, training loss", b"accuracy"):
         assert word in seen
 
 
@@ -181,11 +189,14 @@ def test_a_target_that_is_not_reached_is_said() -> None:
 
 def test_a_run_that_stands_still_says_so() -> None:
     words = ("rehearse", "allreduce", *QUICK, "--trouble", "fail(rank=2, step=3)")
-    found = told(*words)
-    assert found["steps"] == 3
+    found = told(*words, code=1)
+    assert (found["steps"], found["failure"], found["trouble"]) == (3, "stood still", "fail(rank=2, step=3)")
     assert [event["member"] for event in found["events"]] == [2, None]
-    assert "stands still" in found["events"][1]["what"]
-    assert "stands still" in ask(*words).stdout
+    why = "members 0, 1, 3 wait for member 2, which died"
+    assert found["events"][1]["what"] == f"{STILL} after 12 of 24 steps: {why}"
+    result = ask(*words)
+    assert result.exit_code == 1
+    assert "stands still" in result.stdout and "the run stood still: these numbers are no result" in result.stdout
 
 
 def test_late_contributions_are_counted() -> None:
@@ -230,3 +241,8 @@ def test_a_task_of_ones_own_is_found_where_one_stands(tmp_path: Path) -> None:
 def test_epochs_and_the_usual_length() -> None:
     assert told("rehearse", "--workers", "4", "--epochs", "0.5", "--task-option", "hidden=4")["steps"] == 19
     assert told("rehearse", "--workers", "128", "--batch", "9", "--task-option", "hidden=4")["steps"] == 32
+
+
+def test_machines_that_compute_in_no_time_send_no_more() -> None:
+    words = ("rehearse", "allreduce", *QUICK, "--no-journal", "--compute")
+    assert told(*words, "0")["bytes_sent_per_member"] == told(*words, "10ms")["bytes_sent_per_member"]

@@ -85,6 +85,22 @@ def test_the_matrix_is_drawn_for_few_and_left_out_for_many() -> None:
     assert told("show", "allreduce", "--workers", "4")["exchanges"][0]["mixing_matrix"] is None
 
 
+def test_whole_weights_have_no_point() -> None:
+    words = ("show", "gossip_pull", "--workers", "2", "--seed", "1")
+    assert told(*words)["exchanges"][0]["mixing_matrix"] == [[0.5, 0.5], [0.0, 1.0]]
+    rows = [line.split() for line in ask(*words).stdout.splitlines()]
+    assert ["0", "0.5", "0.5"] in rows and ["1", "·", "1"] in rows
+
+
+def test_a_period_that_is_cut_short_says_so() -> None:
+    cut = "local_sgd(every=2) + local_sgd(every=97)"
+    assert told("show", cut)["steps_left_out"] is True
+    screen = ask("show", cut).stdout
+    assert "more rows of this period, left out" in screen and "and so on" not in screen
+    assert told("show", "local_sgd(every=8)")["steps_left_out"] is False
+    assert "and so on" in ask("show", "local_sgd(every=8)").stdout
+
+
 def test_large_worlds_get_no_gap() -> None:
     found = told("show", "sgp", "--workers", "512")
     assert found["spectral_gap"] is None
@@ -111,7 +127,7 @@ def test_wires_that_vary_are_told_with_their_bounds() -> None:
         (["local_sgd(every=8"], "never closed"),
         (["local_sgd(every=0)"], "every must be from 1"),
         (["local_sgd(evry=8)"], "nearest that works: every"),
-        (["dgc(density=nan)"], "there is no 'nan'"),
+        (["dgc(density=nan)"], "nan is no number"),
         (['__import__("os").system("true")'], "nothing is run"),
         ([""], "empty"),
         (["allreduce", "--workers", "-1"], "workers must be from 1"),
@@ -122,7 +138,9 @@ def test_wires_that_vary_are_told_with_their_bounds() -> None:
         (["allreduce", "--bytes", "-4"], "bytes must be from 4"),
         (["allreduce", "--bytes", "1zb"], "no unit I know"),
         (["allreduce", "--link", "fast"], "1Gbit"),
-        (["allreduce", "--link", "0"], "rate must lie"),
+        (["allreduce", "--link", "0"], "nearest that works: 1Gbit or 8bit/s"),
+        (["+".join(["allreduce"] * 600)], "600 exchanges are more than 100"),
+        (["(" * 300 + "allreduce" + ")" * 300], "cannot be read"),
         (["allreduce", "--link", "nan"], "rate must lie"),
         (["allreduce", "--latency", "-1"], "latency must lie"),
         (["allreduce", "--seed", "-1"], "seed must be"),

@@ -56,6 +56,15 @@ def test_the_laws_take_the_new_codec_in(copy: Path) -> None:
     assert int(re.findall(r"(\d+) passed", done.stdout)[0]) >= 5
 
 
+def test_the_class_passes_strict_types(copy: Path) -> None:
+    """In the project's own cache, where everything but the class is known already."""
+    file = copy / "src/gossamer/parts/codec/sixteen.py"
+    alone = shutil.copy(file, copy / "sixteen.py")
+    check = [sys.executable, "-m", "mypy", "--strict", str(alone)]
+    done = subprocess.run(check, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout
+
+
 def test_the_new_entry_is_listed_shown_and_rehearsed(copy: Path) -> None:
     door = ("-c", "from gossamer.cli.main import main; main()")
     listed = ran(copy, *door, "list")

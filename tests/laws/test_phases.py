@@ -157,7 +157,8 @@ def test_holds_for_every_kind_of_exchange(law: Law) -> None:
             assert law(Strategy((exchange,)), phases) is None
             other = replace(KINDS[(number + 1 + place) % len(KINDS)][0], where=Dims(most=1))
             if not (exchange.leaves_behind or other.leaves_behind):
-                assert law(Strategy((exchange, other)), phases) is None
+                apart = replace(exchange, where=Dims(least=2))  # on the same tensors many would clash
+                assert law(Strategy((apart, other)), phases) is None
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)

@@ -13,7 +13,7 @@ from gossamer.cli.perform import Run
 from gossamer.cli.report import Numbers, mishaps, numbers
 from gossamer.cli.report_screen import files, setting
 from gossamer.cli.screen import out
-from gossamer.cli.units import told_bytes, told_seconds, told_small
+from gossamer.cli.units import told_bytes, told_seconds, told_share, told_small
 
 NAME, GAP = 18, 2  # characters: the least for a name, and between columns
 
@@ -26,13 +26,15 @@ class Column:
     value: Callable[[Numbers], float | None]
     told: Callable[[float], str]
     more: bool = False
+    beside: Callable[[Numbers], str] = lambda _: ""  # told after the number, and not compared
+    alone: bool = False  # whether the only one that has a number is the best
     spare: int = 0  # on a narrow terminal, columns are left out from the highest number down; 0 always stays
 
 
 def draw(runs: Sequence[Run], plot: Path | None) -> None:
     """Print the table, in the order the strategies were given, and where the files lie."""
     console, sums = out(), [numbers(run) for run in runs]
-    columns = _columns(f"{runs[0].request.target:g}", any(each.dropped for each in sums))
+    columns = _columns(runs[0].request.target, sums)
     shown = _fitting(columns, sums, console.width)
     left_out = ", ".join(" ".join(column.title.replace("-\n", "").split()) for column in columns if column not in shown)
     console.print()
@@ -40,10 +42,12 @@ def draw(runs: Sequence[Run], plot: Path | None) -> None:
     console.print()
     console.print(_table(runs, sums, shown))
     narrow = f"; no room for {left_out}" if left_out else ""
-    console.print(Text(f"* best of its column; seconds are virtual{narrow}", style="dim"))
-    for run in runs:
+    console.print(Text(f"* best of its column; seconds are virtual; stale: mean/most{narrow}", style="dim"))
+    for run, each in zip(runs, sums, strict=True):
         for event in mishaps(run):
             console.print(Text(f"! {run.part.text}, {told_seconds(event.time)}: {event.what}", style="bold red"))
+        if each.failure is not None:
+            console.print(Text(f"! {run.part.text} {each.failure}: it is not ranked", style="bold red"))
     for title, line in files(runs, plot):
         console.print(Text.assemble((f"{title} ", "dim"), line))
 
@@ -71,31 +75,49 @@ def _table(runs: Sequence[Run], sums: Sequence[Numbers], columns: Sequence[Colum
     return table
 
 
-def _columns(target: str, dropped: bool) -> list[Column]:
+def _columns(target: float, sums: Sequence[Numbers]) -> list[Column]:
+    """The columns these runs have something to say in; ages in different units stand in different columns."""
+    goal = f"{target:g}"
     columns = [
-        Column("accu-\nracy", lambda s: s.last.accuracy, lambda v: f"{v:.3f}", more=True),
-        Column("loss", lambda s: s.last.loss, lambda v: f"{v:.3f}", spare=5),
-        Column("seconds", lambda s: s.seconds, lambda v: f"{v:.2f}"),
-        Column(f"seconds\nto {target}", lambda s: s.seconds_to_target, lambda v: f"{v:.2f}"),
-        Column(f"epochs\nto {target}", lambda s: s.epochs_to_target, lambda v: f"{v:.1f}", spare=2),
+        Column("accu-\nracy", lambda s: s.last.accuracy, lambda v: told_share(v, target), more=True),
+        Column("held-out\nloss", lambda s: s.last.loss, lambda v: f"{v:.3f}", spare=9),
+        Column("seconds", lambda s: s.seconds, lambda v: f"{v:.2f}", spare=2),
+        Column(f"seconds\nto {goal}", lambda s: s.seconds_to_target, lambda v: f"{v:.2f}", alone=True),
+        Column(f"epochs\nto {goal}", lambda s: s.epochs_to_target, lambda v: f"{v:.1f}", alone=True, spare=6),
         Column("sent per\nmember", lambda s: s.sent, told_bytes),
-        Column("diver-\ngence", lambda s: s.last.divergence, told_small, spare=1),
-        Column("stale\nmean", lambda s: s.mean_staleness, lambda v: f"{v:.2g}", spare=3),
-        Column("stale\nmost", lambda s: float(s.most_staleness), lambda v: f"{v:.0f}"),
-        Column("effi-\nciency", lambda s: s.efficiency, lambda v: f"{v:.0%}", more=True),
+        Column("hub\nanswers", lambda s: s.answered, told_bytes, spare=7),
+        Column("diver-\ngence", lambda s: s.last.divergence, told_small, spare=5),
+        *(_ages(unit) for unit in sorted({each.unit for each in sums})),
+        Column("effi-\nciency", lambda s: s.efficiency, lambda v: f"{v:.0%}", more=True, spare=1),
+        Column("dropped", lambda s: float(s.dropped) or None, lambda v: f"{v:.0f}", spare=8),
     ]
-    return (
-        [*columns, Column("dropped", lambda s: float(s.dropped), lambda v: f"{v:.0f}", spare=4)] if dropped else columns
+    always = [column for column in columns if column.title not in ("hub\nanswers", "dropped")]
+    return [column for column in columns if column in always or any(column.value(each) is not None for each in sums)]
+
+
+def _ages(unit: str) -> Column:
+    """Mean and largest staleness of the runs that count it in this unit."""
+    return Column(
+        f"stale\n{unit}",
+        lambda s: s.mean_staleness if s.unit == unit else None,
+        lambda v: f"{v:.2g}",
+        beside=lambda s: f"/{s.most_staleness}" if s.unit == unit else "",
+        spare=4,
     )
 
 
 def _cells(column: Column, sums: Sequence[Numbers]) -> list[Text]:
-    """The column's cells; the best is marked, unless so many are alike that it says nothing."""
+    """The column's cells; the best is marked, unless so many are alike that it says nothing.
+
+    A run that stood still or diverged is told and never marked.
+    """
     values = [column.value(each) for each in sums]
     told = ["-" if value is None else column.told(value) for value in values]
-    known = [(value, word) for value, word in zip(values, told, strict=True) if value is not None and value == value]
+    ranked = [v is not None and v == v and each.failure is None for v, each in zip(values, sums, strict=True)]
+    known = [(v, word) for v, word, fair in zip(values, told, ranked, strict=True) if fair and v is not None]
     best = (max if column.more else min)(known, default=(0.0, ""))[1]
-    wins = [word == best for word in told]
-    if sum(wins) > len(wins) // 2:
+    wins = [word == best and fair for word, fair in zip(told, ranked, strict=True)]
+    if sum(wins) > len(wins) // 2 or (len(known) < 2 and not column.alone):
         wins = [False] * len(wins)
-    return [Text(f"{w}{'*' if won else ' '}", "bold green" if won else "") for w, won in zip(told, wins, strict=True)]
+    full = [word + column.beside(each) for word, each in zip(told, sums, strict=True)]
+    return [Text(f"{w}{'*' if won else ' '}", "bold green" if won else "") for w, won in zip(full, wins, strict=True)]

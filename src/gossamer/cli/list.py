@@ -1,4 +1,4 @@
-"""`gossamer list`: the catalogue as a table, or as one JSON object."""
+"""`gossamer list`: the catalogue, or the vocabulary of expressions, as a person reads it or as one JSON object."""
 
 from __future__ import annotations
 
@@ -7,21 +7,41 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
     from gossamer.strategy import Entry, Position
+
+NARROW = 100  # characters: a terminal with fewer gets no table
+WORDS = "Every word that expressions are made of: gossamer list --parts"
 
 
 def list_strategies(
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    parts: Annotated[
+        bool, typer.Option("--parts", metavar="", help="Instead, every word an expression may use, axis by axis.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="One JSON object on stdout.")] = False,
 ) -> None:
     """List the catalogue: every named strategy, what it does, where it stands, and its paper."""
+    from gossamer.cli import parts as words
+    from gossamer.cli.screen import put_json
     from gossamer.strategy import CATALOG
 
-    if as_json:
-        from gossamer.cli.screen import put_json
-
+    if parts and as_json:
+        put_json(
+            {
+                "parts": {
+                    title.split(":")[0].split(" (")[0]: [vars(item) for item in items]
+                    for title, items in words.vocabulary().items()
+                }
+            }
+        )
+    elif parts:
+        words.draw()
+    elif as_json:
         put_json({"strategies": [_told(entry) for entry in CATALOG]})
     else:
-        _table(CATALOG)
+        _draw(CATALOG)
 
 
 def _told(entry: Entry) -> dict[str, object]:
@@ -48,10 +68,37 @@ def usage(entry: Entry) -> str:
     return f"{entry.name}({', '.join(f'{option.name}={option.default!r}' for option in options)})"
 
 
-def _table(entries: tuple[Entry, ...]) -> None:
-    from rich.table import Table
+def _draw(entries: tuple[Entry, ...]) -> None:
+    from rich.text import Text
 
     from gossamer.cli.screen import out
+
+    console = out()
+    if console.width >= NARROW:
+        console.print(_table(entries))
+    else:
+        for entry in entries:
+            console.print(_block(entry))
+    console.print(Text("Every name works bare, or with options as written. Try: gossamer show NAME", style="dim"))
+    console.print(Text(f"What P1 to P5 are, README says. {WORDS}", style="dim"))
+
+
+def _block(entry: Entry) -> RenderableType:
+    """An entry for a terminal too narrow for four columns: one thing below the other."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from gossamer.strategy import position
+
+    about = Text.assemble(
+        (usage(entry), "bold cyan"), f"\n{entry.sentence}\n", (in_words(position(entry.make())), "green")
+    )
+    return Padding(about + Text(f"\n{entry.paper}", "dim"), (0, 0, 1, 0))
+
+
+def _table(entries: tuple[Entry, ...]) -> Table:
+    from rich.table import Table
+
     from gossamer.strategy import position
 
     table = Table(box=None, padding=(0, 3, 1, 0), pad_edge=False, header_style="dim", expand=True)
@@ -61,9 +108,7 @@ def _table(entries: tuple[Entry, ...]) -> None:
     table.add_column("paper", style="dim", ratio=6)
     for entry in entries:
         table.add_row(usage(entry), entry.sentence, in_words(position(entry.make())), entry.paper)
-    console = out()
-    console.print(table)
-    console.print("Every name works bare, or with options as written. Try: gossamer show NAME", style="dim")
+    return table
 
 
 def in_words(place: Position) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
+from traceback import walk_tb
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from gossamer.cli.list import list_strategies
 from gossamer.cli.rehearse import HELP as REHEARSE
@@ -25,6 +27,7 @@ A strategy is an expression: a name from the catalogue, with options, or parts p
     gossamer rehearse --compare allreduce gossip_pull --plot demo.png
 """
 
+CALLERS = ("gossamer.tasks.build", "gossamer.tasks.task", "gossamer.sim.", "gossamer.replica.")
 INTERRUPTED = 130  # what a shell reports for Ctrl-C
 
 
@@ -45,6 +48,8 @@ class Door(TyperGroup):
         except BrokenPipeError:
             raise
         except (Refused, OSError) as error:
+            if isinstance(error, OSError) and theirs(error):
+                raise
             from gossamer.cli.screen import explain
 
             explain(error)
@@ -54,10 +59,26 @@ class Door(TyperGroup):
             raise typer.Exit(INTERRUPTED) from None
 
 
+class Command(TyperCommand):
+    """A command whose help shows --help as the flag it is, without a type."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.metavar = ""
+        return option
+
+
+def theirs(error: Exception) -> bool:
+    """Whether a task of the user's own is on the way to the error: whatever tasks and players call and is not ours."""
+    homes = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
+    return any(a.startswith(CALLERS) and not b.startswith("gossamer.") for a, b in pairwise(homes))
+
+
 app = typer.Typer(cls=Door, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-app.command("list", short_help="The catalogue: every named strategy and its paper.")(list_strategies)
-app.command(help=SHOW, short_help="What a step of a strategy does, sends and mixes.")(show)
-app.command(help=REHEARSE, short_help="Train on imagined machines; compare strategies.")(rehearse)
+app.command("list", cls=Command, short_help="The catalogue: every named strategy and its paper.")(list_strategies)
+app.command(cls=Command, help=SHOW, short_help="What a step of a strategy does, sends and mixes.")(show)
+app.command(cls=Command, help=REHEARSE, short_help="Train on imagined machines; compare strategies.")(rehearse)
 
 
 def _version(asked: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gossamer.cli.request import Part, Request
 from gossamer.cli.screen import writable
 from gossamer.parts.refusal import Refused
-from gossamer.records import Header, Journal, Record, read
+from gossamer.records import Header, Journal, Record
 
 if TYPE_CHECKING:
     from gossamer.sim import Outcome, Plan
@@ -94,8 +94,8 @@ def journals(parts: tuple[Part, ...], asked: Path | None) -> list[Path]:
             base = asked.with_name(f"{asked.stem}-{slug(part.text)}{asked.suffix}")
         found.append(_free(base, found, asked is None))
     for path in found:
-        if asked is not None:
-            _clear(path)
+        if path.exists() and (not path.is_file() or path.stat().st_size):
+            raise Refused(f"{path} is there already; it is left alone", f"--journal {_free(path, found, True)}")
         writable(path)
     return found
 
@@ -111,16 +111,3 @@ def _free(base: Path, taken: list[Path], keep: bool) -> Path:
         number += 1
         path = base.with_name(f"{base.stem}-{number}{base.suffix}")
     return path
-
-
-def _clear(path: Path) -> None:
-    """Make room for a new journal under a name that was asked for; a file of another kind is left alone."""
-    if not path.exists():
-        return
-    try:
-        ours = path.stat().st_size == 0 or isinstance(next(read(path), None), Header)
-    except ValueError:
-        ours = False
-    if not ours or not path.is_file():
-        raise Refused(f"{path} is there already and is not a journal; it is left alone", "another --journal")
-    path.unlink()

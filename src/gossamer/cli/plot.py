@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import floor
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ def check(path: Path) -> None:
     """Refuse now what could not be drawn later."""
     from gossamer.cli.screen import writable
 
+    if not path.name or path.is_dir():
+        raise Refused(f"plot: {str(path)!r} is a folder, not a file to draw in", str(path / "plot.png"))
     if path.suffix.lower() not in KINDS:
         raise Refused(f"plot: {path} does not end in {', '.join(KINDS)}", str(path.with_suffix(".png")))
     writable(path)
@@ -71,7 +74,7 @@ def _curves(left: Any, right: Any, run: Run, style: dict[str, Any]) -> None:
 
 
 def _dress(left: Any, right: Any, runs: Sequence[Run]) -> None:
-    """Titles, scales and the target; the accuracy panel begins at a half unless somebody ends near it."""
+    """Titles, scales and the target; the accuracy panel begins below the lowest point of any curve."""
     from matplotlib.ticker import LogLocator
 
     for axes, title in ((left, "loss on held-out data"), (right, "accuracy on held-out data")):
@@ -85,11 +88,17 @@ def _dress(left: Any, right: Any, runs: Sequence[Run]) -> None:
         format("{x:g}")
     for axes in (left, right):
         axes.grid(axis="y", which="both", color="#e6e6e6", lw=0.8)
-    worst, target = min(run.outcome.evaluations[-1].accuracy for run in runs), runs[0].request.target
-    right.set_ylim(max(0.0, min(0.5, worst - 0.1)), 1.0)
+    target = runs[0].request.target
+    right.set_ylim(floor_of(runs), 1.01)
     right.axhline(target, color="#999999", lw=1, ls=(0, (4, 3)), zorder=1)
     legend = right.legend(title=f"reached {target:g} after", loc="upper left", bbox_to_anchor=(1.02, 1.05), **LEGEND)
     legend.get_title().set_color("#777777")
+
+
+def floor_of(runs: Sequence[Run]) -> float:
+    """The tenth below every accuracy that is drawn, and below the target."""
+    seen = [each.accuracy for run in runs for each in run.outcome.evaluations]
+    return max(0.0, floor(10 * min(*seen, runs[0].request.target) - 1e-9) / 10)
 
 
 def _named(run: Run) -> str:

@@ -66,4 +66,4 @@ def _said(outcome: Outcome, workers: int) -> str:
         return "nothing happened"
     loss = sum(record.loss for record in recent) / len(recent)
     accuracy = f", accuracy {outcome.evaluations[-1].accuracy:.3f}" if outcome.evaluations else ""
-    return f"{told_seconds(recent[-1].time)} virtual, loss {loss:.3f}{accuracy}"
+    return f"{told_seconds(recent[-1].time)} virtual, training loss {loss:.3f}{accuracy}"

@@ -24,6 +24,8 @@ A strategy's name or expression comes first; with --compare there are several, a
     gossamer rehearse dgc --task idx --task-option path=mnist --link 100Mbit --json
 """
 
+FAILED = 1  # the exit code when a run stood still or its loss left the numbers: all is told, and it is no result
+
 _WHAT, _LONG, _WHERE, _OUT = "What is trained", "How long", "The imagined machines", "What comes out"
 
 
@@ -34,7 +36,9 @@ def rehearse(
     strategy: Annotated[
         str | None, typer.Option(metavar="EXPR", help="The strategy, if not given first. Default: allreduce.")
     ] = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Rehearse several and set them side by side.")] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", metavar="", help="Rehearse several and set them side by side.")
+    ] = False,
     workers: Annotated[int, typer.Option(help="How many workers.")] = 8,
     seed: Annotated[int, typer.Option(help="Of the model, the samples and every draw.")] = 0,
     task: Annotated[
@@ -83,11 +87,16 @@ def rehearse(
     journal: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Default: a new one in runs/.", rich_help_panel=_OUT)
     ] = None,
-    no_journal: Annotated[bool, typer.Option("--no-journal", help="Write none.", rich_help_panel=_OUT)] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.", rich_help_panel=_OUT)] = False,
+    no_journal: Annotated[
+        bool, typer.Option("--no-journal", metavar="", help="Write none.", rich_help_panel=_OUT)
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", metavar="", help="One JSON object on stdout.", rich_help_panel=_OUT)
+    ] = False,
 ) -> None:
     """Read the request, play it, report."""
     from gossamer.cli import request as asked
+    from gossamer.cli.report import failure
     from gossamer.parts.refusal import whole
     from gossamer.parts.world import World
 
@@ -115,6 +124,8 @@ def rehearse(
         picture.check(plot)
     runs = _play(request, journal, no_journal)
     _report(runs, compare, as_json, plot)
+    if any(failure(run) for run in runs):
+        raise typer.Exit(FAILED)
 
 
 def _texts(given: list[str], strategy: str | None, compare: bool) -> list[str]:

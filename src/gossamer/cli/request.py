@@ -72,6 +72,10 @@ class Request:
         from gossamer.sim import Plan
 
         task = tasks.build(self.task, self.world.seed, self.task_options)
+        tasks.tried(self.task, task)
+        tasks.Stream(
+            task.size, self.batch, self.world
+        )  # whether there are samples enough, before whether there is room
         _room(task, self.world.size)
         steps = self.steps or ceil((self.epochs or EPOCHS) * task.size / (self.batch * self.world.size))
         if self.steps is None and self.epochs is None:
@@ -96,7 +100,8 @@ def _room(task: Task, workers: int) -> None:
     here = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > here:
         told = f"{workers} replicas need {units.told_bytes(needed)} of memory, and there are {units.told_bytes(here)}"
-        raise Refused(f"rehearse: {told}", f"{workers * here // needed} workers")
+        fitting = workers * here // needed
+        raise Refused(f"rehearse: {told}", f"{fitting} worker{'s' * (fitting > 1)}" if fitting else "a smaller model")
 
 
 def parts(texts: list[str], name: str, rate: float | None, momentum: float | None, decay: float) -> list[Part]:
@@ -125,7 +130,7 @@ def remarks(found: list[Part], name: str) -> tuple[str, ...]:
 def machines(compute: str, link: str, latency: str, jitter: float) -> Cluster:
     """The imagined machines, from the words of the command line."""
     spans = tuple(units.seconds("compute", span) for span in compute.split(","))
-    return Cluster(spans, units.rate(link), units.seconds("latency", latency), jitter)
+    return Cluster(spans, units.link(link), units.seconds("latency", latency), jitter)
 
 
 def misfortune(text: str | None) -> Script:

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+
+WIDEST = 10_000  # characters: as good as no limit
 
 
 def out() -> Console:
@@ -32,6 +35,11 @@ def _console(*, stderr: bool) -> Console:
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = 120
     return console
+
+
+def fits(console: Console, table: Table, indent: int = 0) -> bool:
+    """Whether the table has room for every cell in one line."""
+    return console.measure(table, options=console.options.update(width=WIDEST)).maximum <= console.width - indent
 
 
 def put_json(thing: dict[str, object]) -> None:

@@ -38,7 +38,7 @@ def show(
     ] = None,
     latency: Annotated[str, typer.Option(metavar="SECONDS", help="Of that link: 100us, 1ms, 0.05.")] = "100us",
     seed: Annotated[int, typer.Option(help="Of topologies that draw their partners.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", metavar="", help="One JSON object on stdout.")] = False,
 ) -> None:
     """Work it out, then print it or write it as JSON."""
     from gossamer.cli.sight import look
@@ -76,6 +76,7 @@ def _told(sight: Sight) -> dict[str, object]:
         "steps": [
             {"first": row.first, "last": row.last, "phases": row.marks} for row in sight.timeline.rows if row.marks
         ],
+        "steps_left_out": any(row.cut for row in sight.timeline.rows),
         "exchanges": [_told_load(sight, load) for load in sight.loads],
         "notes": list(sight.notes),
     }

@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.cli.list import in_words
-from gossamer.cli.screen import out
-from gossamer.cli.units import told_bytes, told_rate, told_seconds
+from gossamer.cli.screen import fits, out
+from gossamer.cli.units import told_bytes, told_rate, told_seconds, told_workers
 from gossamer.strategy import position
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from gossamer.strategy.describe import Load, Matrix
 
 COLOURS = {"Compute": "green", "Update": "yellow", "Send": "cyan", "Settle": "bright_blue", "Meet": "magenta"}
+INDENT = 2
 
 
 def draw(sight: Sight) -> None:
@@ -28,28 +29,25 @@ def draw(sight: Sight) -> None:
     console = out()
     model = told_bytes(sum(tag.bytes for tag in sight.tags))
     console.print()
-    about = f"  on {_workers(sight.world.size)}, with a model of {model}"
+    about = f"  on {told_workers(sight.world.size)}, with a model of {model}"
     console.print(Text.assemble((sight.text, "bold cyan"), about))
     written = repr(sight.strategy)
     if written != sight.text:
         console.print(Text(f"= {written}", style="dim"))
     _part(console, "Where it stands", Text(f"data parallel, {in_words(position(sight.strategy))}"))
     _part(console, _over_steps(sight), _steps(sight))
-    _part(console, "What it sends", _sending(sight))
+    table = _sending(sight)
+    _part(console, "What it sends", *([table] if fits(console, table, INDENT) else _listed(table)))
     _part(console, "How it mixes", *(_mixing(sight, load) for load in sight.loads))
     for note in sight.notes:
-        console.print(Text(f"  · {note}", style="dim"))
+        console.print(Padding(Text(f"· {note}", style="dim"), (0, 0, 0, INDENT), expand=False))
 
 
 def _part(console: Console, title: str, *things: RenderableType) -> None:
     console.print()
     console.print(title, style="bold")
     for thing in things:
-        console.print(Padding(thing, (0, 0, 0, 2), expand=False))
-
-
-def _workers(count: int) -> str:
-    return f"{count:,} worker{'s' * (count != 1)}"
+        console.print(Padding(thing, (0, 0, 0, INDENT), expand=False))
 
 
 def _over_steps(sight: Sight) -> str:
@@ -60,11 +58,13 @@ def _over_steps(sight: Sight) -> str:
 def _steps(sight: Sight) -> Table:
     grid = Table.grid(padding=(0, 3, 0, 0))
     for row in sight.timeline.rows:
-        line = (
-            Text(" ─ ", style="dim").join(_mark(mark) for mark in row.marks) if row.marks else Text("and so on", "dim")
-        )
+        line = Text(" ─ ", style="dim").join(_mark(mark) for mark in row.marks) if row.marks else _rest(row)
         grid.add_row(Text(_span(row), style="dim"), line)
     return grid
+
+
+def _rest(row: Row) -> Text:
+    return Text("more rows of this period, left out" if row.cut else "and so on", "dim")
 
 
 def _mark(mark: str) -> Text:
@@ -91,6 +91,18 @@ def _sending(sight: Sight) -> Table:
     for load in sight.loads:
         table.add_row(*_sends(sight, load))
     return table
+
+
+def _listed(table: Table) -> list[Text]:
+    """The same as lines, an exchange after the other, for a terminal that is narrower than the table."""
+    titles = [str(column.header) for column in table.columns]
+    rows = zip(*(column.cells for column in table.columns), strict=True)
+    lines = []
+    for row in rows:
+        cells = zip(titles, row, strict=True)
+        told = [Text(f"{title}: ", "dim") + Text(str(cell)) for title, cell in cells]
+        lines.append(Text("; ").join(told))
+    return lines
 
 
 def _sends(sight: Sight, load: Load) -> list[str]:
@@ -123,11 +135,15 @@ def _mixing(sight: Sight, load: Load) -> RenderableType:
     return Text(f"{prefix}{load.exchange.topology.pattern} among {size:,}; spectral gap {told}")
 
 
+def _weight(weight: float) -> str:
+    return f"{weight:.3f}".rstrip("0").rstrip(".")
+
+
 def _weights(matrix: Matrix) -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     size = len(matrix)
     grid.add_row("", *(Text(str(place), style="dim") for place in range(size)))
     for place in range(size):
-        cells = [Text(f"{w:.3f}".rstrip("0"), style="cyan") if w else Text("·", style="dim") for w in matrix[place]]
+        cells = [Text(_weight(w), style="cyan") if w else Text("·", style="dim") for w in matrix[place]]
         grid.add_row(Text(str(place), style="dim"), *cells)
     return grid

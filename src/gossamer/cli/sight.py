@@ -76,9 +76,7 @@ def look(text: str, workers: int, seed: int, size: str, link: str | None, latenc
     strategy, world = parse(text), World(workers, seed)
     fits(strategy, world)
     tags = stand_in(units.nbytes(size))
-    rate, delay = None if link is None else units.rate(link), units.seconds("latency", latency)
-    if rate is not None:
-        real("link", "rate", rate, 1.0, 1e15)
+    rate, delay = None if link is None else units.link(link), units.seconds("latency", latency)
     real("link", "latency", delay, 0.0, 3600.0)
     found, exchanges = loads(strategy, world, tags), slots(strategy)
     gaps = tuple(spectral_gap(ex.topology, world, slot) for slot, ex in enumerate(exchanges))

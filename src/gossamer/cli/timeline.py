@@ -16,11 +16,15 @@ MOST_ROWS = 16  # per stage; a longer period is cut off, and said to be
 
 @dataclass(frozen=True)
 class Row:
-    """Steps `first` to `last` (None: all that follow) play `marks`; no marks: what came before goes on."""
+    """Steps `first` to `last` (None: all that follow) play `marks`; no marks: the whole stage begins again.
+
+    `cut`: the stage is longer than is told, and what follows here is not what came before.
+    """
 
     first: int
     last: int | None
     marks: tuple[str, ...] | None
+    cut: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,13 +51,14 @@ def _stage(
     period = lcm(*(ex.synchrony.every for ex in exchanges))
     end = start + period + max(ex.synchrony.delay for ex in exchanges)
     rows: list[Row] = []
+    cut = False
     many = len(slots(strategy)) > 1
     for first, after in _segments(exchanges, start, end if stop is None else min(end, stop)):
         marks = tuple(told(phase, first, many) for phase in phases(strategy, first))
         if rows and rows[-1].marks == marks:
             rows[-1] = Row(rows[-1].first, after - 1, marks)
         elif len(rows) == MOST_ROWS:
-            end = first
+            end, cut = first, True
             break
         else:
             rows.append(Row(first, after - 1, marks))
@@ -61,7 +66,7 @@ def _stage(
     if period == 1:  # the last row is every step that follows
         rows[-1] = Row(rows[-1].first, last, rows[-1].marks)
     elif last is None or last >= end:
-        rows.append(Row(end, last, None))
+        rows.append(Row(end, last, None, cut))
     return rows, period
 
 

@@ -24,6 +24,14 @@ def rate(text: str) -> float:
     return number * scale / (8 if bits else 1)
 
 
+def link(text: str) -> float:
+    """The rate of a link that carries something: from 1 to 1e15 bytes a second."""
+    found = rate(text)
+    if not 1.0 <= found <= 1e15:
+        raise Refused(f"link: the rate must lie from 1 to 1e15 bytes a second, not {text.strip()}", "1Gbit or 8bit/s")
+    return found
+
+
 def nbytes(text: str) -> int:
     """Bytes: `100MB`, `1GiB`, `4e6`."""
     number, unit = _split("bytes", text, "100MB, 1GiB or 4e6")
@@ -76,6 +84,20 @@ def told_seconds(span: float) -> str:
     if span >= 1 or span == 0:
         return f"{span:.0f} s" if span >= 999.5 else f"{span:.3g} s"
     return f"{span * 1e3:.3g} ms" if span >= 1e-3 else f"{span * 1e6:.3g} µs"
+
+
+def told_share(share: float, target: float) -> str:
+    """A share in three digits, or in as many more as it takes to see on which side of the target it lies."""
+    for digits in range(3, 9):
+        told = f"{share:.{digits}f}"
+        if (float(told) >= target) == (share >= target):
+            return told
+    return f"{share!r}"
+
+
+def told_workers(count: int) -> str:
+    """So many workers."""
+    return f"{count:,} worker{'s' * (count != 1)}"
 
 
 def told_small(share: float) -> str:

@@ -6,6 +6,7 @@ import msgspec
 
 FORMAT = 1
 SERVED = "sent after its last step"  # to members that were not done yet
+STILL = "the run stands still"  # how the event of a run that could not go on begins
 
 
 class Header(msgspec.Struct, frozen=True, tag="header", tag_field="kind"):

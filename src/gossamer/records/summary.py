@@ -3,14 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
+from math import isfinite
 
-from gossamer.records.record import Evaluation, Event, StepRecord
+from gossamer.records.record import STILL, Evaluation, Event, StepRecord
 
 
 def bytes_sent_per_member(records: Iterable[StepRecord | Event], workers: int) -> float:
     """Mean over members of all bytes they sent in the run, what they served after their last step included."""
     return sum(sum(record.sent.values()) for record in records) / workers
+
+
+def bytes_answered_per_member(steps: Iterable[StepRecord], workers: int, hubs: Container[int]) -> float:
+    """Mean over members of all bytes they took from hubs, which are the slots in `hubs`."""
+    return sum(size for record in steps for slot, size in record.heard.items() if slot in hubs) / workers
+
+
+def stood_still(events: Iterable[Event]) -> bool:
+    """Whether the run ended before its time because nobody could go on."""
+    return any(event.what.startswith(STILL) for event in events)
+
+
+def diverged_at(steps: Iterable[StepRecord], evaluations: Iterable[Evaluation], workers: int) -> int | None:
+    """The first step, in virtual time, whose loss is no finite number, in training or on held-out data; or None."""
+    bad = [(record.time, record.step) for record in steps if not isfinite(record.loss)]
+    bad += [(each.time, max(0, each.steps // workers - 1)) for each in evaluations if not isfinite(each.loss)]
+    return min(bad)[1] if bad else None
+
+
+def training_loss(steps: Sequence[StepRecord], workers: int) -> float | None:
+    """Mean loss of the last steps, as many as there are workers, on the batches they trained on."""
+    recent = [record.loss for record in steps[-workers:]]
+    return sum(recent) / len(recent) if recent else None
 
 
 def staleness_histogram(steps: Iterable[StepRecord]) -> dict[int, int]:

@@ -125,8 +125,7 @@ class Rehearsal:
         self.replicas[member].begin(step)
         self.gradients.ask(member, step, self.stream.indices(member, step))
         seconds = self.cluster.seconds(member, step, self.world.seed, self.plan.trouble)
-        if seconds:
-            yield self.clock.now + seconds
+        yield self.clock.now + seconds
         note.spans["compute"] += seconds
         note.loss = self.gradients.loss(member)
 

@@ -16,7 +16,7 @@ from gossamer.parts.refusal import Refused, told
 from gossamer.parts.value import Value
 from gossamer.strategy.catalog import CATALOG
 from gossamer.strategy.exchange import Exchange
-from gossamer.strategy.strategy import AnyStrategy, Staged, Strategy, as_strategy
+from gossamer.strategy.strategy import AnyStrategy, Staged, Strategy, as_strategy, slots
 
 LONGEST = 1_000_000  # characters; a longer expression is not one a person wrote
 
@@ -144,15 +144,26 @@ class _Reader:
         return self._made(node, make, name, [self.value(argument) for argument in node.args], given)
 
     def added(self, node: ast.BinOp) -> Any:
-        left, right = self.value(node.left), self.value(node.right)
-        if isinstance(left, Exchange | Strategy) and isinstance(right, Exchange | Strategy):
-            return self._made(node, left.__add__, "+", [right], {})
-        if isinstance(left, trouble.Trouble | trouble.Script) and isinstance(right, trouble.Trouble):
-            lines = left.lines if isinstance(left, trouble.Script) else (left,)
-            return self._made(node, trouble.Script, "+", [(*lines, right)], {})
-        raise self.fault(node, f"{_kind(left)} and {_kind(right)} do not add up; + joins exchanges")
+        operands: list[ast.expr] = []
+        rest: ast.expr = node
+        while isinstance(rest, ast.BinOp) and isinstance(
+            rest.op, ast.Add
+        ):  # a long sum is checked once, not at every +
+            operands.insert(0, rest.right)
+            rest = rest.left
+        values = [self.value(operand) for operand in (rest, *operands)]
+        if all(isinstance(value, Exchange | Strategy) for value in values):
+            exchanges = [ex for value in values for ex in slots(as_strategy(value))]
+            return self._made(node, Strategy, "+", [tuple(exchanges)], {})
+        if all(isinstance(value, trouble.Trouble | trouble.Script) for value in values):
+            lines = [line for value in values for line in getattr(value, "lines", (value,))]
+            return self._made(node, trouble.Script, "+", [tuple(lines)], {})
+        kinds = " and ".join(dict.fromkeys(_kind(value) for value in values))
+        raise self.fault(node, f"{kinds} do not add up; + joins exchanges")
 
     def _maker(self, node: ast.expr, name: str) -> Callable[..., Any]:
+        if name.lower() in ("nan", "inf", "infinity"):
+            raise self.fault(node, f"{name} is no number that anything here can be")
         if name not in self.makers:
             raise self.fault(node, f"there is no {name!r} here", self._nearest(name, [*self.makers, *self.words]))
         return self.makers[name]

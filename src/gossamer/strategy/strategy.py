@@ -10,6 +10,8 @@ from gossamer.parts.world import World
 from gossamer.strategy import company
 from gossamer.strategy.exchange import Exchange
 
+MOST = 100  # exchanges in one strategy; more is a mistake
+
 
 @dataclass(frozen=True, repr=False)
 class Strategy:
@@ -20,6 +22,10 @@ class Strategy:
     def __post_init__(self) -> None:
         if not self.exchanges:
             raise Refused("a strategy without an exchange trains members that never meet", "allreduce()")
+        if len(self.exchanges) > MOST:
+            raise Refused(
+                f"Strategy: {len(self.exchanges)} exchanges are more than {MOST}", "fewer, with wider where=..."
+            )
         for exchange in self.exchanges:
             kind("Strategy", "exchange", exchange, Exchange)
         company.check(self.exchanges)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from gossamer.parts.refusal import Refused, whole
+from gossamer.tasks.models import bounded
 from gossamer.tasks.task import Task, classified
 
 FILES = (
@@ -24,12 +25,14 @@ FILES = (
     "enum",
 )
 VOCABULARY = 128  # plain ASCII; anything else reads as a question mark
+WIDTH = 16  # numbers that stand for one character
 
 
 def characters(seed: int = 0, context: int = 16, hidden: int = 128, files: int = len(FILES)) -> Task:
     """Predict the next character from the `context` before it; the last tenth of the text is held out."""
-    for name, value, most in (("context", context, 4096), ("hidden", hidden, 10**6), ("files", files, len(FILES))):
+    for name, value, most in (("context", context, 4096), ("files", files, len(FILES))):
         whole("characters", name, value, 1, most)
+    bounded("characters", WIDTH * context, hidden)
     text = _text(files)
     if len(text) < 100 * context:
         raise Refused("characters: the standard library's source files are not here", "the digits task")
@@ -39,9 +42,9 @@ def characters(seed: int = 0, context: int = 16, hidden: int = 128, files: int =
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = nn.Sequential(
-            nn.Embedding(VOCABULARY, 16),
+            nn.Embedding(VOCABULARY, WIDTH),
             nn.Flatten(),
-            nn.Linear(16 * context, hidden),
+            nn.Linear(WIDTH * context, hidden),
             nn.ReLU(),
             nn.Linear(hidden, VOCABULARY),
         )

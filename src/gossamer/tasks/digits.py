@@ -17,7 +17,7 @@ def digits(seed: int = 0, model: str = "mlp", hidden: int = 64) -> Task:
     labels = torch.as_tensor(raw.target, dtype=torch.int64)
     held = torch.arange(len(labels)) % 3 == 0
     return Task(
-        model=image_model(model, 8, hidden, 10, seed),
+        model=image_model(model, 8, 8, hidden, 10, seed),
         train=(images[~held], labels[~held]),
         test=(images[held], labels[held]),
         loss=classified,

@@ -22,20 +22,19 @@ def idx(path: str, seed: int = 0, model: str = "mlp", hidden: int = 128) -> Task
     """The folder must hold train and t10k images and labels under their MNIST names."""
     train = _pair(Path(path), "train")
     test = _pair(Path(path), "t10k")
-    side = train[0].shape[-1]
-    if test[0].shape[-1] != side:
-        raise Refused(f"idx: {path}: images to train on are {side} wide, those to test on {test[0].shape[-1]}")
+    height, width = train[0].shape[-2:]
+    if test[0].shape[-2:] != (height, width):
+        other = " x ".join(map(str, test[0].shape[-2:]))
+        raise Refused(f"idx: {path}: images to train on are {height} x {width}, those to test on {other}")
     classes = int(max(train[1].max(), test[1].max())) + 1
-    return Task(image_model(model, side, hidden, classes, seed), train, test, classified)
+    return Task(image_model(model, height, width, hidden, classes, seed), train, test, classified)
 
 
 def _pair(folder: Path, part: str) -> tuple[Tensor, Tensor]:
     images = read(_find(folder, f"{part}-images-idx3-ubyte"), 3)
     labels = read(_find(folder, f"{part}-labels-idx1-ubyte"), 1)
-    if len(images) != len(labels) or images.shape[1] != images.shape[2]:
-        raise Refused(
-            f"idx: {folder}: {len(images)} images of {tuple(images.shape[1:])} do not fit {len(labels)} labels"
-        )
+    if len(images) != len(labels):
+        raise Refused(f"idx: {folder}: {len(images):,} {part} images do not fit {len(labels):,} labels")
     return images.unsqueeze(1).float() / 255.0, labels.long()
 
 

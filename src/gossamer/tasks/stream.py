@@ -22,9 +22,12 @@ class Stream:
     def __init__(self, size: int, batch: int, world: World) -> None:
         whole("stream", "batch", batch, 1)
         if batch * world.size > size:
+            most = max(1, size // batch)
             raise Refused(
                 f"{world.size} workers x batch {batch} is {batch * world.size} samples a step, and there are {size}",
-                f"a batch of {max(1, size // world.size)} per worker",
+                f"a batch of {size // world.size} per worker"
+                if world.size <= size
+                else f"{most} worker{'s' * (most > 1)} with a batch of {min(batch, size)}",
             )
         self.size, self.batch, self.world = size, batch, world
         self._epoch = lru_cache(maxsize=16)(self._shuffled)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,17 +17,39 @@ Loss = Callable[[Callable[..., Tensor], Batch], tuple[Tensor, int, dict[str, Ten
 
 @dataclass(frozen=True)
 class Task:
-    """`loss(model, batch)` gives (mean loss, samples, metrics); train and test are tensors of equal first dimension."""
+    """`loss(model, batch)` gives (mean loss, samples, metrics); train and test are tensors of equal first dimension.
+
+    `metrics["correct"]`, if it is there, counts the samples that were right; accuracy is its share.
+    """
 
     model: nn.Module
     train: Batch
     test: Batch
     loss: Loss
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, nn.Module):
+            raise Refused(f"task: the model must be a torch module, not a {type(self.model).__name__}")
+        for name, data in (("train", self.train), ("test", self.test)):
+            _samples(name, data)
+
     @property
     def size(self) -> int:
         """Samples to train on."""
         return len(self.train[0])
+
+
+def _samples(name: str, data: object) -> None:
+    """Refuse data that cannot be cut into batches."""
+    if not isinstance(data, tuple) or not data or not all(isinstance(p, Tensor) and p.ndim for p in data):
+        raise Refused(f"task: {name} must be a tuple of tensors, one row per sample", f"{name}=(inputs, labels)")
+    rows = [len(part) for part in data]
+    if len(set(rows)) > 1:
+        raise Refused(
+            f"task: the tensors of {name} have {', '.join(map(str, rows))} rows; every sample needs one in each"
+        )
+    if not rows[0]:
+        raise Refused(f"task: {name} holds no samples")
 
 
 def classified(model: Callable[..., Tensor], batch: Batch) -> tuple[Tensor, int, dict[str, Tensor]]:
@@ -41,37 +62,25 @@ def classified(model: Callable[..., Tensor], batch: Batch) -> tuple[Tensor, int,
 
 @torch.no_grad()
 def evaluate(task: Task, model: Callable[..., Tensor], piece: int = 4096) -> tuple[float, float]:
-    """Loss and accuracy of `model` on the held-out data."""
+    """Loss and accuracy of `model` on the held-out data; the task's module is in evaluation mode meanwhile."""
     total, right, count = 0.0, 0.0, 0
-    for start in range(0, len(task.test[0]), piece):
-        batch = tuple(part[start : start + piece] for part in task.test)
-        loss, samples, metrics = task.loss(model, batch)
-        total += float(loss) * samples
-        right += float(metrics.get("correct", torch.zeros(())))
-        count += samples
+    with evaluating(task.model):
+        for start in range(0, len(task.test[0]), piece):
+            batch = tuple(part[start : start + piece] for part in task.test)
+            loss, samples, metrics = task.loss(model, batch)
+            total += float(loss) * samples
+            right += float(metrics.get("correct", torch.zeros(())))
+            count += samples
     return total / count, right / count
 
 
-def build(reference: str, seed: int, options: dict[str, Any]) -> Task:
-    """The task a reference names: one of ours by name, or `module:function` called with seed and options."""
-    module, _, function = (
-        reference.partition(":") if ":" in reference else (f"gossamer.tasks.{reference}", "", reference)
-    )
-    ours = ("digits", "characters", "idx")
-    if ":" not in reference and reference not in ours:
-        raise Refused(f"task: there is no {reference!r}", f"{', '.join(ours)}, or your own module:function")
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Put a module into evaluation mode (dropout off, running statistics used), and every part back as it was."""
+    training = [(part, part.training) for part in model.modules()]
+    model.eval()
     try:
-        make = getattr(importlib.import_module(module), function)
-    except (ValueError, TypeError):
-        raise Refused(f"task: {reference!r} is not module:function", "package.module:function") from None
-    except ModuleNotFoundError as error:
-        raise Refused(f"task: module {error.name!r} cannot be found", "a module on PYTHONPATH") from None
-    except AttributeError:
-        raise Refused(f"task: {module} has no function {function!r}") from None
-    try:
-        task = make(seed=seed, **options)
-    except TypeError as error:
-        raise Refused(f"task: {reference} cannot be called so: {error}") from None
-    if not isinstance(task, Task):
-        raise Refused(f"task: {reference} gave a {type(task).__name__}, not a Task")
-    return task
+        yield
+    finally:
+        for part, was in training:
+            part.training = was
