@@ -47,7 +47,7 @@ class Stepper:
         layout = Layout(task.model)
         storage = (torch.empty_like(layout.start), torch.zeros_like(layout.start))
         self.replica = Replica(self.member, world, strategy, layout, storage, optimizer)
-        self.local = Local(task, layout, world, self.member)
+        self.local = Local(task, layout, world)
         self.exchanges = slots(strategy)
         self.hubs = {
             slot: Hub(ex, desk.chosen, desk.chosen.take(layout.start), world, optimizer)
@@ -114,7 +114,9 @@ class Stepper:
         self.replica.begin(step)
         indices = self.stream.indices(self.member, step)
         batch = tuple(part[indices] for part in self.task.train)
-        self._note.loss = self.local.gradient(self.replica.parameters, batch, self.replica.gradients, step)
+        self._note.loss = self.local.gradient(
+            self.replica.parameters, batch, self.replica.gradients, (step, self.member)
+        )
 
     def _send(self, slot: int, step: int) -> None:
         if self.exchanges[slot].hub:

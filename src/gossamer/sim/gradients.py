@@ -31,6 +31,7 @@ class Gradients:
         self._asked: dict[int, tuple[int, Tensor]] = {}
         self._losses: dict[int, float] = {}
         self._batched = not any(isinstance(part, APART) for part in task.model.modules())
+        self._keeps = any(True for _ in task.model.buffers())
         self._locals: dict[int, Local] = {}
         self._many: Callable[..., Any] = vmap(grad_and_value(self._loss))
 
@@ -40,7 +41,7 @@ class Gradients:
 
     def buffers(self, members: Sequence[int]) -> dict[str, Tensor]:
         """What the members' buffers are on average; those that are no floating numbers, as the first has them."""
-        found = [self._local(member).buffers() for member in members if member in self._locals]
+        found = [self._locals[member].buffers() for member in members if member in self._locals]
         if not found:
             return dict(self._task.model.named_buffers())
         means = {name: torch.stack([each[name] for each in found]) for name in found[0]}
@@ -89,9 +90,11 @@ class Gradients:
         return found
 
     def _alone(self, member: int, step: int, batch: Batch) -> float:
-        return self._local(member).gradient(self._parameters[member], batch, self._gradients[member], step)
+        return self._local(member).gradient(self._parameters[member], batch, self._gradients[member], (step, member))
 
     def _local(self, member: int) -> Local:
-        if member not in self._locals:
-            self._locals[member] = Local(self._task, self._layout, self._world, member)
-        return self._locals[member]
+        """The member's own where the model keeps something in buffers, else one for all."""
+        owner = member if self._keeps else 0
+        if owner not in self._locals:
+            self._locals[owner] = Local(self._task, self._layout, self._world)
+        return self._locals[owner]
