@@ -13,7 +13,7 @@ from gossamer.parts.route.sharded import ShardedHub
 from gossamer.parts.route.torus import Torus
 from gossamer.parts.route.tree import Tree
 
-EVERY: tuple[Route, ...] = (Doubling(), HalvingDoubling(), BinaryBlocks(), Torus(), Ring(), ShardedHub(), Tree())
+EVERY: tuple[Route, ...] = (Doubling(), HalvingDoubling(), BinaryBlocks(), Ring(), Torus(), ShardedHub(), Tree())
 
 
 def cost(route: Route, size: int, nbytes: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
