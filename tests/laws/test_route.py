@@ -82,11 +82,12 @@ def rounds_are_counted(schedule: Schedule) -> str | None:
 
 
 def bytes_are_counted(schedule: Schedule) -> str | None:
-    """With equal chunks `sent` is what leaves the busiest member, `passed` the longest messages of all rounds."""
+    """With equal chunks `sent` is what leaves the busiest member, `total` all, `passed` the longest of each round."""
     for size in worlds(schedule):
         length = 3 * schedule.chunks(size)
         trip = played(schedule, size, length)
         found = {"sent": max(trip.each(trip.sent)), "passed": sum(map(max, trip.sent))}
+        found["total"] = sum(map(sum, trip.sent))
         if isinstance(schedule, Route):
             found["added"] = sum(map(max, trip.added))
         for name, elements in found.items():

@@ -96,8 +96,9 @@ def _matrix(load: Load, world: World) -> Matrix | None:
 def _notes(load: Load, world: World) -> Iterator[str]:
     ex = load.exchange
     if isinstance(ex.topology, Complete):
-        for route in dict.fromkeys(ex.route.suited(wire.likely) for wire in load.wires if not wire.gathered):
-            yield from _travels(route, ex.route, world.size)
+        for wire in load.wires:
+            if not wire.gathered:
+                yield from _travels(ex.route, wire.likely, world.size)
     if not load.carried:
         yield f"{ex.where!r} takes none of the stand-in's tensors, so its bytes are not known here"
     if load.sent.low != load.sent.high:
@@ -109,10 +110,11 @@ def _notes(load: Load, world: World) -> Iterator[str]:
         yield f"partners repeat after {rounds} rounds" if rounds else "partners are drawn anew every round"
 
 
-def _travels(route: Route, named: Route, size: int) -> Iterator[str]:
-    """What a route has to say for itself in a world of this size."""
+def _travels(named: Route, nbytes: int, size: int) -> Iterator[str]:
+    """What there is to say of the route a wire takes in a world of this size."""
+    route = named.suited(nbytes)
     if route != named:
-        yield f"wires of this size travel by {route!r}"
+        yield f"a wire of {units.told_bytes(nbytes)} travels by {route!r}"
     if isinstance(route, Torus):
         x, y = route.grid(size)
         yield f"the torus is a grid of {x} x {y}"
@@ -121,5 +123,6 @@ def _travels(route: Route, named: Route, size: int) -> Iterator[str]:
             yield f"{size}{prime} is a ring" if size > 1 else "one worker has nobody to send to"
     if route.native:
         yield "a backend keeps its schedule to itself: rounds and bytes are those of the ring"
-    if route.passed(size, 1.0) != route.sent(size, 1.0):
-        yield "members send unequally: bytes are those of the busiest, seconds those of the longest way"
+    busiest = route.sent(size, nbytes)
+    if busiest > 1.001 * route.total(size, nbytes) / size:
+        yield f"not all send alike: the busiest member sends {units.told_bytes(round(busiest))}"

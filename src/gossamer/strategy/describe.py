@@ -34,8 +34,8 @@ class Load:
     """What one exchange asks of the network each time it happens, in force from step `first` to `last`.
 
     `rounds`: messages one after the other, of which a member sends and receives at most one each. `sent`: bytes out of
-    a member, mean over members; along a route, out of the one that sends most. `answered`: bytes a hub sends back to
-    each. `carried`: bytes of the tensors it takes. `passed`: likely bytes that pass one after the other on the way.
+    a member, mean over members. `answered`: bytes a hub sends back to each. `carried`: bytes of the tensors it takes.
+    `passed`: likely bytes that pass one after the other, where rounds keep step.
     """
 
     slot: int
@@ -107,7 +107,7 @@ def _trip(ex: Exchange, wire: Size, world: World, slot: int) -> _Trip:
             route, size = ex.route.suited(wire.likely), world.size
 
             def sent(nbytes: float) -> float:
-                return ex.route.suited(nbytes).sent(size, nbytes)
+                return ex.route.suited(nbytes).total(size, nbytes) / size
 
             return _Trip(route.rounds(size), sent, route.passed(size, wire.likely))
         case Everyone():

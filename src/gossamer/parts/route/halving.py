@@ -103,6 +103,9 @@ class Doubling(Route):
     def sent(self, size: int, nbytes: float) -> float:
         return nbytes * (logarithm(power(size)) + _folds(size))
 
+    def total(self, size: int, nbytes: float) -> float:
+        return nbytes * (power(size) * logarithm(power(size)) + 2 * (size - power(size)))
+
     def passed(self, size: int, nbytes: float) -> float:
         return nbytes * (logarithm(power(size)) + 2 * _folds(size))
 

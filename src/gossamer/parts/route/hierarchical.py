@@ -59,6 +59,9 @@ class Hierarchical(Route):
     def sent(self, size: int, nbytes: float) -> float:
         return self._depth(size) * nbytes + self.among.sent(self.hosts(size), nbytes)
 
+    def total(self, size: int, nbytes: float) -> float:
+        return 2.0 * nbytes * (size - self.hosts(size)) + self.among.total(self.hosts(size), nbytes)
+
     def passed(self, size: int, nbytes: float) -> float:
         return 2 * self._depth(size) * nbytes + self.among.passed(self.hosts(size), nbytes)
 

@@ -43,6 +43,9 @@ class BySize(Route):
     def sent(self, size: int, nbytes: float) -> float:
         return self.large.sent(size, nbytes)
 
+    def total(self, size: int, nbytes: float) -> float:
+        return self.large.total(size, nbytes)
+
     def passed(self, size: int, nbytes: float) -> float:
         return self.large.passed(size, nbytes)
 

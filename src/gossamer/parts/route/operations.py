@@ -11,7 +11,10 @@ from gossamer.parts.route.schedule import Move, Schedule, mirrored
 
 
 class Operation(Schedule):
-    """A collective of its own; everybody starts with a vector."""
+    """A collective of its own; everybody starts with a vector, and every number is sent by all but one."""
+
+    def total(self, size: int, nbytes: float) -> float:
+        return nbytes * (size - 1)
 
 
 @dataclass(frozen=True, repr=False)

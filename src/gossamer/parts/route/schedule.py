@@ -57,6 +57,10 @@ class Schedule(ABC, Value):
     def sent(self, size: int, nbytes: float) -> float:
         """Bytes a member sends; where members differ, the one that sends most."""
 
+    @abstractmethod
+    def total(self, size: int, nbytes: float) -> float:
+        """Bytes all members send together."""
+
     def passed(self, size: int, nbytes: float) -> float:
         """Bytes that pass one after the other: the longest message of each round, summed over the rounds."""
         return self.sent(size, nbytes)
@@ -81,6 +85,10 @@ class Route(Schedule):
 
     def claim(self, member: int, size: int) -> Mapping[int, frozenset[int]]:
         return dict.fromkeys(range(self.chunks(size)), frozenset(range(size)))
+
+    def total(self, size: int, nbytes: float) -> float:
+        """Every number has to come together from all members and to go out to all: 2n(p-1) for most routes."""
+        return 2.0 * nbytes * (size - 1)
 
     def added(self, size: int, nbytes: float) -> float:
         """Of the bytes passed, those that are added to others where they come in: half, unless said otherwise."""
