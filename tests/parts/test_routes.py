@@ -170,7 +170,7 @@ def test_what_does_not_serve_masters_or_a_size_is_refused() -> None:
         (Hierarchical, {"per_host": 0}, "per_host must be from 1"),
         (Hierarchical, {"per_host": 2.0}, "per_host must be a whole number"),
         (Hierarchical, {"among": "ring"}, "among must be a Route"),
-        (BySize, {"limit": -1}, "limit must be from 0"),
+        (BySize, {"limit": -1}, "limit must be from 1"),
         (BySize, {"small": Ring}, "small must be a Route"),
         (BySize, {"large": None}, "large must be a Route"),
         (Torus, {"x": 0}, "x must be from 1"),

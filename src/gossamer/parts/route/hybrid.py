@@ -22,7 +22,7 @@ class BySize(Route):
     def __post_init__(self) -> None:
         kind("BySize", "small", self.small, Route)
         kind("BySize", "large", self.large, Route)
-        whole("BySize", "limit", self.limit, 0)
+        whole("BySize", "limit", self.limit)
 
     def suited(self, nbytes: float) -> Route:
         return (self.small if nbytes <= self.limit else self.large).suited(nbytes)
