@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import perf_counter
+
 import pytest
 from tests.cli.ask import ask, refused, told
 
@@ -71,6 +73,32 @@ def test_a_torus_of_a_prime_is_a_ring() -> None:
     square = ask("show", "allreduce(torus)", "--workers", "16").stdout
     assert "a grid of 4 x 4" in square
     assert "ring" not in square
+
+
+def test_a_route_says_what_its_numbers_mean() -> None:
+    tree = told("show", "firecaffe", "--workers", "8", "--bytes", "1MB", "--link", "1MB/s", "--latency", "1ms")
+    assert (tree["rounds"], tree["bytes_sent_per_member"]) == (6, 1_750_000)  # 2 (p-1) n sent by p members
+    assert tree["exchanges"][0]["seconds_on_link"] == pytest.approx(6 * 0.001 + 6 * 1.0)  # six messages in turn
+    assert "not all send alike: the busiest member sends 3 MB" in tree["notes"]
+    blocks = told("show", "allreduce(binary_blocks)", "--workers", "600", "--bytes", "1MB")
+    assert (blocks["rounds"], blocks["bytes_sent_per_member"]) == (36, round(2e6 * 599 / 600))
+
+
+def test_a_hybrid_says_which_way_a_wire_takes() -> None:
+    for size, way, rounds in (("64KB", "Hierarchical()", 2 + 2 + 2), ("1MB", "Ring()", 14)):
+        found = told("show", "tencent", "--workers", "8", "--bytes", size)
+        assert found["rounds"] == rounds
+        assert any(note.endswith(f"travels by {way}") for note in found["notes"])
+
+
+@pytest.mark.parametrize(
+    "route", ["ring", "torus", "halving_doubling", "doubling", "binary_blocks", "tree", "hierarchical", "sharded_hub"]
+)
+def test_thousands_of_workers_are_shown_at_once(route: str) -> None:
+    began = perf_counter()
+    found = told("show", f"allreduce({route})", "--workers", "4095", "--link", "10Gbit")
+    assert perf_counter() - began < 2
+    assert found["rounds"] > 0
 
 
 def test_the_matrix_is_drawn_for_few_and_left_out_for_many() -> None:
@@ -147,6 +175,9 @@ def test_wires_that_vary_are_told_with_their_bounds() -> None:
         (["sgp", "--workers", "1"], "gossip needs company"),
         (["allreduce(torus(x=3))", "--workers", "8"], "nearest that works: Torus(x=4)"),
         (["backup_workers(backups=8)", "--workers", "8"], "quorum"),
+        (["allreduce(hierarchical(among=torus(x=3)))", "--workers", "16"], "nearest that works: among=Torus(x=2)"),
+        (["allreduce(halving_dubling)"], "nearest that works: HalvingDoubling"),
+        (["allreduce(broadcast)"], "there is no 'broadcast'"),
     ],
 )
 def test_bad_input(words: list[str], said: str) -> None:

@@ -4,7 +4,25 @@ from __future__ import annotations
 
 from gossamer.parts.codec import DGC, Codec, Dense, Difference, ErrorFeedback, Half, PowerSGD, Ternary, TopK
 from gossamer.parts.merge import Adopt, Elastic, Merge, Outer, Share
-from gossamer.parts.route import Auto, Native, Ring, Route, Torus
+from gossamer.parts.route import (
+    AllGather,
+    Auto,
+    BinaryBlocks,
+    Broadcast,
+    BySize,
+    Doubling,
+    HalvingDoubling,
+    Hierarchical,
+    Native,
+    Operation,
+    Reduce,
+    ReduceScatter,
+    Ring,
+    Route,
+    ShardedHub,
+    Torus,
+    Tree,
+)
 from gossamer.parts.selection import Bytes, Dims, Everything, Except, Named, Part, Selection
 from gossamer.parts.synchrony import AllBut, Late, Synchrony
 from gossamer.parts.topology import Complete, Cycle, Exponential, Graph, Hub, RandomPeer, Topology
@@ -29,6 +47,27 @@ ROUTES: tuple[Route, ...] = (
     Torus(x=1),
     Torus(x=2),
     Torus(x=3),
+    HalvingDoubling(),
+    Doubling(),
+    BinaryBlocks(),
+    Tree(),
+    ShardedHub(),
+    Hierarchical(),
+    Hierarchical(per_host=1),
+    Hierarchical(per_host=3, among=Doubling()),
+    Hierarchical(per_host=2, among=BinaryBlocks()),
+    Hierarchical(per_host=2, among=Hierarchical(per_host=2, among=HalvingDoubling())),
+    Hierarchical(among=BySize(limit=100)),
+    BySize(),
+    BySize(small=Tree(), large=BySize(small=Torus(), large=Native(), limit=70000)),
+)
+OPERATIONS: tuple[Operation, ...] = (
+    ReduceScatter(),
+    AllGather(),
+    Reduce(),
+    Reduce(root=4),
+    Broadcast(),
+    Broadcast(root=3),
 )
 CODECS: tuple[Codec, ...] = (
     Dense(),
@@ -112,11 +151,15 @@ ENTRIES: tuple[str, ...] = (
     "sgp(every=2)",
     "powersgd(rank=1)",
     "dgc(density=0.1, momentum=0.5, masking=False, warmup=4)",
+    "allreduce(by_size(small=halving_doubling, large=hierarchical(per_host=2, among=binary_blocks)))",
+    "tencent(per_host=8, limit=1000)",
+    "sony(x=2)",
 )
 
 TABLE: dict[type, tuple[object, ...]] = {
     Topology: TOPOLOGIES,
     Route: ROUTES,
+    Operation: OPERATIONS,
     Codec: CODECS,
     Merge: MERGES,
     Selection: SELECTIONS,

@@ -22,11 +22,13 @@ ALWAYS_BAD = (-1, -0.5, *INFINITE, True, False, "1", (1,), 1j, 10**13, 1e300)
 NOT_A_FLAG = (0, 1, "True", None, 1.0)
 ZERO_IS_FINE = {
     "staleness", "delay", "least", "most", "index", "clip", "momentum", "warmup", "rank", "start", "step", "seed",
+    "root",
 }  # fmt: skip
 PARTS: tuple[Any, ...] = (*(part for table in TABLE.values() for part in table), *SYNCHRONIES, AllBut(1), World(4, 1))
 ENTRIES = {
     "backup_workers": "backups", "ssp": "staleness", "downpour": "every", "easgd": "every", "local_sgd": "every",
     "diloco": "every", "gossip_pull": "pulls", "sgp": "every", "powersgd": "rank", "dgc": "density",
+    "tencent": "limit", "sony": "x",
 }  # fmt: skip
 
 

@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from tests.papers import oracles
+from tests.papers import oracles, route_oracles
 from tests.papers.problem import gap, given, squared, start, tiny
 
 from gossamer.strategy import CATALOG
@@ -33,9 +33,10 @@ def allowed(source: str) -> bool:
     return rooms(source) <= {"numpy", *sys.stdlib_module_names} - {"importlib"}
 
 
-def test_oracles_import_only_numpy_and_the_standard_library():
-    assert allowed(inspect.getsource(oracles))
-    assert "numpy" in rooms(inspect.getsource(oracles))
+@pytest.mark.parametrize("module", [oracles, route_oracles], ids=lambda module: module.__name__)
+def test_oracles_import_only_numpy_and_the_standard_library(module):
+    assert allowed(inspect.getsource(module))
+    assert "numpy" in rooms(inspect.getsource(module))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +49,8 @@ def test_an_import_of_ours_would_be_seen(source):
 
 
 def test_every_entry_from_a_paper_has_an_oracle():
-    assert {entry.name for entry in CATALOG if entry.paper != OURS} <= set(vars(oracles))
+    known = {*vars(oracles), *vars(route_oracles)}
+    assert {entry.name for entry in CATALOG if entry.paper != OURS} <= known
 
 
 def test_the_oracle_network_is_the_torch_network():

@@ -18,6 +18,15 @@ from gossamer.strategy import CATALOG, AnyStrategy, parse, slots
 STEPS = 9
 ARGUMENTS = {  # where an entry's defaults would show too little in so few steps
     "allreduce": ["allreduce()", "allreduce(ring)", "allreduce(torus)", "allreduce(native)"],
+    "horovod": [
+        "horovod",
+        "allreduce(halving_doubling)",
+        "allreduce(doubling)",
+        "allreduce(binary_blocks)",
+        "allreduce(hierarchical(per_host=2, among=tree))",
+        "allreduce(by_size(small=tree, large=sharded_hub, limit=300))",
+    ],
+    "tencent": ["tencent(per_host=2)", "tencent(limit=10)"],
     "ssp": ["ssp(staleness=2)", "ssp(staleness=0)"],
     "downpour": ["downpour(every=1)", "downpour(every=3)"],
     "easgd": ["easgd(every=2)"],
@@ -88,10 +97,14 @@ def real(crew: Crew, strategy: AnyStrategy, momentum: float) -> Result:
     )  # fmt: skip
 
 
-def noted(steps: list[StepRecord]) -> list[tuple[object, ...]]:
-    """What must be the same in both players' records, losses rounded as far as sums may differ in their last digits."""
+def noted(steps: list[StepRecord], digits: int | None = None) -> list[tuple[object, ...]]:
+    """What must be the same in both players' records, losses as near as sums may differ in their last digits."""
+
+    def near(loss: float) -> object:
+        return loss if digits is None else pytest.approx(loss, abs=10.0**-digits)
+
     return [
-        (s.member, s.step, round(s.loss, 9), s.sent, s.heard, s.staleness, s.dropped)
+        (s.member, s.step, near(s.loss), s.sent, s.heard, s.staleness, s.dropped)
         for s in sorted(steps, key=lambda s: (s.member, s.step))
     ]
 
@@ -106,8 +119,9 @@ def test_real_processes_equal_the_rehearsal(crew: Crew, expression: str) -> None
     result = real(crew, strategy, momentum)
     moved = (result.replicas - rehearsal.layout.start).abs().max()
     assert moved > 0.01, "nothing was trained, so nothing was compared"
-    torch.testing.assert_close(result.replicas, played.replicas, rtol=0, atol=1e-12)
-    assert noted(result.steps) == noted(played.steps)
+    rounded = any(not ex.codec.sums_exactly and not ex.hub for ex in slots(strategy))  # anew at every hop of a route
+    torch.testing.assert_close(result.replicas, played.replicas, rtol=0, atol=1e-3 if rounded else 1e-12)
+    assert noted(result.steps) == noted(played.steps, 3 if rounded else 9)
     for replica, member in zip(rehearsal.replicas, result.members, strict=True):
         assert [desk.mass for desk in replica.desks] == [float(member[f"mass {s}"]) for s in range(len(replica.desks))]
     for slot, kept in rehearsal.hubs.items():
@@ -119,4 +133,4 @@ def test_a_wrong_rehearsal_is_told_apart(crew: Crew) -> None:
     played, _ = rehearsed(parse("local_sgd(every=2)"), crew.size, 0.9)
     result = real(crew, parse("local_sgd(every=3)"), 0.9)
     assert (result.replicas - played.replicas).abs().max() > 1e-4
-    assert noted(result.steps) != noted(played.steps)
+    assert noted(result.steps) != noted(played.steps, 9)

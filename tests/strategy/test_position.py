@@ -20,6 +20,11 @@ POSITIONS = {
     "sgp": ("decentralised", "synchronous", "gossip, rotating partners", "parameters", "none"),
     "powersgd": ("centralised", "synchronous", "all-reduce", "gradients", "ErrorFeedback(codec=PowerSGD())"),
     "dgc": ("centralised", "synchronous", "all-reduce", "gradients", "DGC()"),
+    "horovod": ("centralised", "synchronous", "all-reduce", "gradients", "none"),
+    "firecaffe": ("centralised", "synchronous", "all-reduce", "gradients", "none"),
+    "tencent": ("centralised", "synchronous", "all-reduce", "gradients", "Half()"),
+    "sony": ("centralised", "synchronous", "all-reduce", "gradients", "Half()"),
+    "byteps": ("centralised", "synchronous", "all-reduce", "gradients", "none"),
 }
 
 

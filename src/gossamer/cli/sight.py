@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gossamer.cli import units
 from gossamer.cli.timeline import Timeline, timeline
 from gossamer.parts.refusal import real, whole
-from gossamer.parts.route import Torus
+from gossamer.parts.route import Route, Torus
 from gossamer.parts.selection import Tag
 from gossamer.parts.topology import Complete
 from gossamer.parts.world import World
@@ -54,14 +54,14 @@ class Sight:
         return max(sum(load.per_step for load in stage) for stage in self._stages())
 
     def seconds(self, load: Load) -> float | None:
-        """Seconds of one exchange on the link: a latency per round and a member's bytes over the rate.
+        """Seconds of one exchange on the link: a latency per round, and over the rate the bytes that pass in turn.
 
         A hub is the narrow place: the wires and answers of all its workers pass its one link.
         """
         if self.link is None:
             return None
         crowd = self.world.size if load.exchange.hub else 1
-        return load.rounds * self.latency + crowd * (load.sent.likely + load.answered) / self.link
+        return load.rounds * self.latency + crowd * (load.passed + load.answered) / self.link
 
     def _stages(self) -> list[list[Load]]:
         found: dict[int, list[Load]] = {}
@@ -95,14 +95,10 @@ def _matrix(load: Load, world: World) -> Matrix | None:
 
 def _notes(load: Load, world: World) -> Iterator[str]:
     ex = load.exchange
-    if isinstance(ex.topology, Complete) and isinstance(ex.route, Torus):
-        x, y = ex.route.grid(world.size)
-        yield f"the torus is a grid of {x} x {y}"
-        if min(x, y) == 1:
-            prime = " is a prime, so its only grid" if ex.route.x is None and world.size > 3 else " in one line"
-            yield f"{world.size}{prime} is a ring" if world.size > 1 else "one worker has nobody to send to"
-    elif isinstance(ex.topology, Complete) and ex.route.native and not all(wire.gathered for wire in load.wires):
-        yield "a backend keeps its schedule to itself: rounds and bytes are those of the ring"
+    if isinstance(ex.topology, Complete):
+        for wire in load.wires:
+            if not wire.gathered:
+                yield from _travels(ex.route, wire.likely, world.size)
     if not load.carried:
         yield f"{ex.where!r} takes none of the stand-in's tensors, so its bytes are not known here"
     if load.sent.low != load.sent.high:
@@ -112,3 +108,21 @@ def _notes(load: Load, world: World) -> Iterator[str]:
     if not ex.topology.fixed and not ex.hub and world.size <= MOST_DRAWN:
         rounds = period(ex.topology, world, load.slot)
         yield f"partners repeat after {rounds} rounds" if rounds else "partners are drawn anew every round"
+
+
+def _travels(named: Route, nbytes: int, size: int) -> Iterator[str]:
+    """What there is to say of the route a wire takes in a world of this size."""
+    route = named.suited(nbytes)
+    if route != named:
+        yield f"a wire of {units.told_bytes(nbytes)} travels by {route!r}"
+    if isinstance(route, Torus):
+        x, y = route.grid(size)
+        yield f"the torus is a grid of {x} x {y}"
+        if min(x, y) == 1:
+            prime = " is a prime, so its only grid" if route.x is None and size > 3 else " in one line"
+            yield f"{size}{prime} is a ring" if size > 1 else "one worker has nobody to send to"
+    if route.native:
+        yield "a backend keeps its schedule to itself: rounds and bytes are those of the ring"
+    busiest = route.sent(size, nbytes)
+    if busiest > 1.001 * route.total(size, nbytes) / size:
+        yield f"not all send alike: the busiest member sends {units.told_bytes(round(busiest))}"

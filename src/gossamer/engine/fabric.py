@@ -54,6 +54,7 @@ class Fabric:
 
     def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
         """Begin a mix of all members' wires."""
+        route = route.suited(wire.body.nbytes)
         match wire:
             case Mean(body) if not route.native:
                 return self._along(key, body * (1.0 / self.size), route)

@@ -123,7 +123,7 @@ class Office:
 
     def _counted(self, slot: int, member: int, wire: Wire) -> tuple[int, int]:
         """Bytes out of and into this member along the route, for wires of this length."""
-        route, size = self._exchanges[slot].route, self._world.size
+        route, size = self._exchanges[slot].route.suited(wire.body.nbytes), self._world.size
         out, into = counted(route, member, size, wire.body.numel())
         return out * wire.body.element_size(), into * wire.body.element_size()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gossamer.parts.codec import Size
 from gossamer.parts.refusal import whole
@@ -35,6 +35,7 @@ class Load:
 
     `rounds`: messages one after the other, of which a member sends and receives at most one each. `sent`: bytes out of
     a member, mean over members. `answered`: bytes a hub sends back to each. `carried`: bytes of the tensors it takes.
+    `passed`: likely bytes that pass one after the other, where rounds keep step.
     """
 
     slot: int
@@ -46,6 +47,7 @@ class Load:
     sent: Size
     answered: int
     carried: int
+    passed: float
 
     @property
     def per_step(self) -> float:
@@ -75,13 +77,13 @@ def _load(strategy: AnyStrategy, slot: int, world: World, tags: Sequence[Tag]) -
     wires = ex.wire_bytes(tags)
     trips = [_trip(ex, wire, world, slot) for wire in wires]
     low, likely, high = (
-        round(sum(leaving(getattr(wire, bound)) for (_, leaving), wire in zip(trips, wires, strict=True)))
+        round(sum(trip.sent(getattr(wire, bound)) for trip, wire in zip(trips, wires, strict=True)))
         for bound in ("low", "likely", "high")
     )
-    rounds = sum(count for count, _ in trips)
+    rounds, passed = sum(trip.rounds for trip in trips), sum(trip.passed for trip in trips)
     carried = sum(tags[place].bytes for place in ex.where.pick(tags))
     span = in_force(strategy, slot)
-    return Load(slot, ex, *span, wires, rounds, Size(low, likely, high), carried if ex.hub else 0, carried)
+    return Load(slot, ex, *span, wires, rounds, Size(low, likely, high), carried if ex.hub else 0, carried, passed)
 
 
 def in_force(strategy: AnyStrategy, slot: int) -> tuple[int, int | None]:
@@ -91,18 +93,30 @@ def in_force(strategy: AnyStrategy, slot: int) -> tuple[int, int | None]:
     return (0, strategy.step - 1) if slot < len(strategy.first.exchanges) else (strategy.step, None)
 
 
-def _trip(ex: Exchange, wire: Size, world: World, slot: int) -> tuple[int, Callable[[float], float]]:
-    """The rounds one wire takes, and the bytes a member sends for a wire of so many bytes."""
+class _Trip(NamedTuple):
+    """The rounds one wire takes, the bytes a member sends for a wire of so many, and those that pass in its time."""
+
+    rounds: int
+    sent: Callable[[float], float]
+    passed: float
+
+
+def _trip(ex: Exchange, wire: Size, world: World, slot: int) -> _Trip:
     match ex.topology.mixing(0, 0, world, slot):
-        case Everyone() if wire.gathered:
-            return world.size - 1, lambda nbytes: (world.size - 1) * nbytes
+        case Everyone() if not wire.gathered:
+            route, size = ex.route.suited(wire.likely), world.size
+
+            def sent(nbytes: float) -> float:
+                return ex.route.suited(nbytes).total(size, nbytes) / size
+
+            return _Trip(route.rounds(size), sent, route.passed(size, wire.likely))
         case Everyone():
-            return ex.route.rounds(world.size), lambda nbytes: ex.route.sent(world.size, nbytes)
+            rounds, copies = world.size - 1, float(world.size - 1)
         case AtHub():
-            return 2, lambda nbytes: nbytes  # there, and the answer back
+            rounds, copies = 2, 1.0  # there, and the answer back
         case _:
             rounds, copies = messages(ex.topology, world, slot)
-            return rounds, lambda nbytes: copies * nbytes
+    return _Trip(rounds, lambda nbytes: copies * nbytes, copies * wire.likely)
 
 
 def messages(topology: Topology, world: World, slot: int) -> tuple[int, float]:

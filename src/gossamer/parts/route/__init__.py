@@ -1,6 +1,20 @@
 """How an all-reduce travels: schedules as data."""
 
-from gossamer.parts.route.routes import Auto, Native, Ring, Torus
-from gossamer.parts.route.schedule import Move, Route, counted, span
+from gossamer.parts.route.backend import Auto, Native
+from gossamer.parts.route.blocks import BinaryBlocks
+from gossamer.parts.route.halving import Doubling, HalvingDoubling
+from gossamer.parts.route.hierarchical import Hierarchical
+from gossamer.parts.route.hybrid import BySize
+from gossamer.parts.route.operations import AllGather, Broadcast, Operation, Reduce, ReduceScatter
+from gossamer.parts.route.price import cheapest, cost
+from gossamer.parts.route.ring import Ring
+from gossamer.parts.route.schedule import Hop, Move, Route, Schedule, counted, span
+from gossamer.parts.route.sharded import ShardedHub
+from gossamer.parts.route.torus import Torus
+from gossamer.parts.route.tree import Tree
 
-__all__ = ["Auto", "Move", "Native", "Ring", "Route", "Torus", "counted", "span"]
+__all__ = [
+    "AllGather", "Auto", "BinaryBlocks", "Broadcast", "BySize", "Doubling", "HalvingDoubling", "Hierarchical", "Hop",
+    "Move", "Native", "Operation", "Reduce", "ReduceScatter", "Ring", "Route", "Schedule", "ShardedHub", "Torus",
+    "Tree", "cheapest", "cost", "counted", "span",
+]  # fmt: skip

@@ -1,31 +1,41 @@
-"""A route is a schedule, pure data: in a round a member sends at most one range of chunks and receives one."""
+"""A schedule is pure data: in a round a member sends at most one range of chunks and receives at most one.
+
+A route is a schedule that all-reduces. Knows no values and no network.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from gossamer.parts.value import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One member's part in one round; chunks are half-open ranges, and `add` tells add from copy."""
+class Hop(NamedTuple):
+    """One message: the member at its other end, and the half-open range of chunks in it."""
 
-    to: int
-    send: tuple[int, int]
-    source: int
-    receive: tuple[int, int]
-    add: bool
+    member: int
+    chunks: tuple[int, int]
 
 
-class Route(ABC, Value):
-    """How an all-reduce travels. `moves` is the schedule; `rounds` and `sent` are its counts in closed form."""
+class Move(NamedTuple):
+    """One member's part in one round: what it sends, what it receives, and whether that is added or copied."""
 
-    native: ClassVar[bool] = False  # the backend's own collective performs it
+    send: Hop | None = None
+    receive: Hop | None = None
+    add: bool = False
+
+
+IDLE = Move()
+
+
+class Schedule(ABC, Value):
+    """Rounds of moves for any number of members, with their counts in closed form and what comes of them.
+
+    Counts are of a vector of `nbytes` cut into equal chunks.
+    """
 
     @abstractmethod
     def chunks(self, size: int) -> int:
@@ -33,7 +43,11 @@ class Route(ABC, Value):
 
     @abstractmethod
     def moves(self, member: int, size: int) -> Iterator[Move]:
-        """This member's rounds, one after the other, for `size` members."""
+        """This member's rounds, one after the other, for `size` members; as many for each."""
+
+    @abstractmethod
+    def claim(self, member: int, size: int) -> Mapping[int, frozenset[int]]:
+        """By chunk, whose contributions this member ends with; a chunk that is left out may hold anything."""
 
     @abstractmethod
     def rounds(self, size: int) -> int:
@@ -41,11 +55,66 @@ class Route(ABC, Value):
 
     @abstractmethod
     def sent(self, size: int, nbytes: float) -> float:
-        """Bytes one member sends for a vector of `nbytes`, chunks being equal."""
+        """Bytes a member sends; where members differ, the one that sends most."""
 
     @abstractmethod
+    def total(self, size: int, nbytes: float) -> float:
+        """Bytes all members send together."""
+
+    def passed(self, size: int, nbytes: float) -> float:
+        """Bytes that pass one after the other: the longest message of each round, summed over the rounds."""
+        return self.sent(size, nbytes)
+
     def fits(self, size: int) -> None:
-        """Refuse a number of members the route cannot serve."""
+        """Refuse a number of members the schedule cannot serve; most serve any."""
+        return
+
+    def tally(self, member: int, size: int, length: int) -> tuple[int, int]:
+        """Elements this member sends and receives of a vector of `length`, which chunks need not divide."""
+        count, sent, received = self.chunks(size), 0, 0
+        for send, receive, _ in self.moves(member, size):
+            sent += _elements(send, count, length)
+            received += _elements(receive, count, length)
+        return sent, received
+
+
+class Route(Schedule):
+    """How an all-reduce travels: everybody ends with every contribution to every chunk."""
+
+    native: ClassVar[bool] = False  # the backend's own collective performs it
+
+    def claim(self, member: int, size: int) -> Mapping[int, frozenset[int]]:
+        return dict.fromkeys(range(self.chunks(size)), frozenset(range(size)))
+
+    def total(self, size: int, nbytes: float) -> float:
+        """Every number has to come together from all members and to go out to all: 2n(p-1) for most routes."""
+        return 2.0 * nbytes * (size - 1)
+
+    def added(self, size: int, nbytes: float) -> float:
+        """Of the bytes passed, those that are added to others where they come in: half, unless said otherwise."""
+        return self.passed(size, nbytes) / 2
+
+    def suited(self, nbytes: float) -> Route:
+        """The route a wire of so many bytes takes; most are the same for all. Whoever uses a route asks this first."""
+        return self
+
+
+class Mirrored(Route):
+    """An all-reduce in two halves: sums come together on the way in, and the same way backwards hands them out."""
+
+    @abstractmethod
+    def inward(self, member: int, size: int) -> Iterator[Move]:
+        """The first half, after which every chunk is complete somewhere."""
+
+    def moves(self, member: int, size: int) -> Iterator[Move]:
+        way = list(self.inward(member, size))
+        yield from way
+        yield from mirrored(way)
+
+
+def mirrored(way: Iterable[Move]) -> Iterator[Move]:
+    """The way backwards, sending what was received and copying: a reduction played so is a broadcast."""
+    return (Move(move.receive, move.send) for move in reversed([*way]))
 
 
 def span(chunks: tuple[int, int], count: int, length: int) -> slice:
@@ -53,12 +122,16 @@ def span(chunks: tuple[int, int], count: int, length: int) -> slice:
     return slice(chunks[0] * length // count, chunks[1] * length // count)
 
 
+def extent(chunks: tuple[int, int], count: int, length: int) -> int:
+    """How many elements that is."""
+    return chunks[1] * length // count - chunks[0] * length // count
+
+
+def _elements(hop: Hop | None, count: int, length: int) -> int:
+    return 0 if hop is None else extent(hop.chunks, count, length)
+
+
 @lru_cache(maxsize=2**16)
-def counted(route: Route, member: int, size: int, length: int) -> tuple[int, int]:
-    """Elements this member sends and receives, counted move by move for the chunk lengths at hand."""
-    count, sent, received = route.chunks(size), 0, 0
-    for move in route.moves(member, size):
-        out, into = span(move.send, count, length), span(move.receive, count, length)
-        sent += out.stop - out.start
-        received += into.stop - into.start
-    return sent, received
+def counted(schedule: Schedule, member: int, size: int, length: int) -> tuple[int, int]:
+    """Elements this member sends and receives for the chunk lengths at hand, worked out once."""
+    return schedule.tally(member, size, length)
