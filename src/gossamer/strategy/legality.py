@@ -61,9 +61,8 @@ def _timing(ex: Exchange) -> Broken:
         return f"{who}: both ends must be there, so nobody can run ahead; a late answer is a delay", ("staleness",)
     if sync.quorum is not None and not ex.hub:
         return f"{who}: only a hub can close a round before everybody is in", ("quorum", "topology")
-    if sync.delay and ex.carries_mass:
-        return f"{who}: mass that is under way belongs to nobody; a delayed push-sum would lose it", ("delay",)
-    if sync.delay and ex.payload is not Payload.GRADIENTS and sync.delay >= sync.every:
+    adds_up = ex.payload is Payload.GRADIENTS or ex.carries_mass
+    if sync.delay and not adds_up and sync.delay >= sync.every:
         return f"{ex.payload!r}: sent before the last has settled, it counts the same steps twice", ("every", "delay")
     return None
 
