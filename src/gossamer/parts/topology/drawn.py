@@ -54,6 +54,7 @@ class RandomPush(Topology):
     balanced: ClassVar[bool] = False
     fixed: ClassVar[bool] = False
     patient: ClassVar[bool] = False
+    only_met: ClassVar[bool] = True
 
     def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
         return Into(below(world.size, world.seed, slot, round, member))
@@ -74,6 +75,7 @@ class RandomPair(Topology):
     balanced: ClassVar[bool] = False  # who is drawn twice in a round mixes twice; each move by itself keeps the mean
     fixed: ClassVar[bool] = False
     patient: ClassVar[bool] = False
+    only_met: ClassVar[bool] = True
     trades: ClassVar[bool] = True
 
     def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:

@@ -59,6 +59,7 @@ class Topology(ABC, Value):
     weighing: ClassVar[Weighing] = Weighing.RECEIVER
     balanced: ClassVar[bool] = True  # both sides' weights sum to 1, so the mean over members is kept
     fixed: ClassVar[bool] = True  # who hears whom is the same in every round
+    only_met: ClassVar[bool] = False  # nobody ever waits for it: staleness must not be 0
     trades: ClassVar[bool] = False  # a partner hears as much as it tells
     patient: ClassVar[bool] = True  # both ends must be there; False: a partner takes part without its help
 
