@@ -14,7 +14,7 @@ from tests.laws.specimens import CODECS, MERGES, ROUTES, SELECTIONS, SYNCHRONIES
 
 from gossamer.parts.payload import Order, Payload
 from gossamer.parts.refusal import Refused
-from gossamer.parts.selection import Everything
+from gossamer.parts.selection import Dims, Everything
 from gossamer.parts.topology import Complete
 from gossamer.strategy import AnyStrategy, Exchange, Staged, Strategy
 
@@ -66,8 +66,10 @@ def exchanges(draw: st.DrawFn) -> Exchange:
 
 @st.composite
 def strategies(draw: st.DrawFn) -> AnyStrategy | Refused:
-    """One or two exchanges, at times staged; what is refused when built comes as the refusal."""
+    """One or two exchanges, often on different tensors, at times staged; a refusal when built comes as itself."""
     chosen = tuple(draw(st.lists(exchanges(), min_size=1, max_size=2)))
+    if len(chosen) == 2 and draw(st.integers(0, 3)):
+        chosen = (replace(chosen[0], where=Dims(least=2)), replace(chosen[1], where=Dims(most=1)))
     try:
         first = Strategy(chosen)
         if draw(st.integers(0, 3)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gossamer.parts.codec import DGC, Codec, Dense, Difference, ErrorFeedback, Half, PowerSGD, Ternary, TopK
-from gossamer.parts.merge import Adopt, Elastic, Merge, Outer, Share
+from gossamer.parts.merge import Adopt, Compensated, Elastic, Merge, Outer, Share, Tempered
 from gossamer.parts.route import (
     AllGather,
     Auto,
@@ -24,8 +24,20 @@ from gossamer.parts.route import (
     Tree,
 )
 from gossamer.parts.selection import Bytes, Dims, Everything, Except, Named, Part, Selection
-from gossamer.parts.synchrony import AllBut, Late, Synchrony
-from gossamer.parts.topology import Complete, Cycle, Exponential, Graph, Hub, RandomPeer, Topology
+from gossamer.parts.synchrony import AllBut, Late, OneIn, Synchrony
+from gossamer.parts.topology import (
+    Complete,
+    Cycle,
+    Dissemination,
+    Exponential,
+    Graph,
+    Grid,
+    Hub,
+    RandomPair,
+    RandomPeer,
+    RandomPush,
+    Topology,
+)
 from gossamer.parts.trouble import Fail, Slow, Trouble
 from gossamer.strategy import CATALOG
 
@@ -38,6 +50,11 @@ TOPOLOGIES: tuple[Topology, ...] = (
     Graph(edges=((0, 1), (1, 2), (2, 0), (2, 1))),
     RandomPeer(),
     RandomPeer(pulls=3),
+    Grid(),
+    Grid(x=2),
+    Dissemination(),
+    RandomPush(),
+    RandomPair(),
 )
 ROUTES: tuple[Route, ...] = (
     Auto(),
@@ -100,6 +117,11 @@ MERGES: tuple[Merge, ...] = (
     Outer(),
     Outer(rate=1.0, momentum=0.0, nesterov=False),
     Outer(rate=0.5, momentum=0.5, nesterov=False),
+    Tempered(),
+    Compensated(),
+    Compensated(strength=0.5, adaptive=True),
+    Elastic(rate=1.0, inertia=0.5),
+    Elastic(rate=0.5, lookahead=0.9),
 )
 SELECTIONS: tuple[Selection, ...] = (
     Everything(),
@@ -135,6 +157,7 @@ SYNCHRONIES: tuple[Synchrony, ...] = (
     Synchrony(staleness=1, quorum=1, late=Late.APPLY),
     Synchrony(staleness=None, quorum=1, late=Late.APPLY),
     Synchrony(every=2, staleness=None, quorum=2, late=Late.DROP),
+    Synchrony(staleness=None, quorum=OneIn(count=1), late=Late.APPLY),
 )
 ENTRIES: tuple[str, ...] = (
     *(entry.name for entry in CATALOG),  # every entry bare, and some with arguments

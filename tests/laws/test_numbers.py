@@ -11,7 +11,7 @@ from tests.laws.specimens import SYNCHRONIES, TABLE
 
 from gossamer.parts.merge import Elastic
 from gossamer.parts.refusal import Refused
-from gossamer.parts.synchrony import AllBut, Synchrony
+from gossamer.parts.synchrony import AllBut, OneIn, Synchrony
 from gossamer.parts.topology import Graph
 from gossamer.parts.value import Value
 from gossamer.parts.world import World
@@ -23,8 +23,15 @@ NOT_A_FLAG = (0, 1, "True", None, 1.0)
 ZERO_IS_FINE = {
     "staleness", "delay", "least", "most", "index", "clip", "momentum", "warmup", "rank", "start", "step", "seed",
     "root",
+    "inertia", "lookahead", "strength",
 }  # fmt: skip
-PARTS: tuple[Any, ...] = (*(part for table in TABLE.values() for part in table), *SYNCHRONIES, AllBut(1), World(4, 1))
+PARTS: tuple[Any, ...] = (
+    *(part for table in TABLE.values() for part in table),
+    *SYNCHRONIES,
+    AllBut(1),
+    OneIn(2),
+    World(4, 1),
+)
 ENTRIES = {
     "backup_workers": "backups", "ssp": "staleness", "downpour": "every", "easgd": "every", "local_sgd": "every",
     "diloco": "every", "gossip_pull": "pulls", "sgp": "every", "powersgd": "rank", "dgc": "density",
@@ -39,7 +46,7 @@ def numeric(part: Any) -> Iterator[tuple[str, tuple[object, ...]]]:
         if isinstance(value, bool):
             yield field.name, NOT_A_FLAG
         elif isinstance(value, int | float):
-            zero = () if field.name in ZERO_IS_FINE and not isinstance(part, AllBut) else (0,)
+            zero = () if field.name in ZERO_IS_FINE and not isinstance(part, AllBut | OneIn) else (0,)
             yield field.name, (*ALWAYS_BAD, *zero) if field.name != "seed" else ALWAYS_BAD[:-2]
 
 

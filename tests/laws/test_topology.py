@@ -18,6 +18,7 @@ from gossamer.parts.topology import (
     AtHub,
     Complete,
     Cycle,
+    Everyone,
     Exponential,
     Graph,
     Mixing,
@@ -73,7 +74,7 @@ def weights_sum_to_one(topology: Topology) -> str | None:
 def listeners_agree_with_mixing(topology: Topology) -> str | None:
     """The listeners of a member are those others whose mixing names it; none where everybody or a hub hears."""
     for round, world, slot in cases(topology):
-        named = isinstance(topology.mixing(0, round, world, slot), Neighbours)
+        named = not isinstance(topology.mixing(0, round, world, slot), Everyone | AtHub)
         rows = matrix(topology, round, world, slot)
         for member in range(world.size):
             told = topology.listeners(member, round, world, slot)

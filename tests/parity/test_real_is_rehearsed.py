@@ -34,6 +34,18 @@ ARGUMENTS = {  # where an entry's defaults would show too little in so few steps
     "diloco": ["diloco(every=3)"],
     "gossip_pull": ["gossip_pull()", "gossip_pull(pulls=2, every=2)"],
     "dgc": ["dgc(density=0.2, warmup=4)"],
+    "softsync": ["softsync(1)", "softsync(2)"],
+    "dc_asgd": ["dc_asgd(strength=0.5)", "dc_asgd(strength=0.5, adaptive=True)"],
+    "sparknet": ["sparknet(every=3)"],
+    "post_local_sgd": ["post_local_sgd(switch=4, every=2)"],
+    "bmuf": ["bmuf(every=3)"],
+    "async_easgd": ["async_easgd(every=2)"],
+    "eamsgd": ["eamsgd(every=2, momentum=0.5)"],
+    "slowmo": ["slowmo(every=3)"],
+    "gossip_push": ["gossip_push()", "gossip_push(every=2)"],
+    "dpsgd": ["dpsgd()", "dpsgd(Grid(x=2))"],
+    "osgp": ["osgp(delay=1)", "osgp(delay=3)"],
+    "gossip_pga": ["gossip_pga(every=3)"],
 }
 COMPOSED = [  # none of these is in the catalogue
     "Exchange(codec=Ternary())",
@@ -114,7 +126,8 @@ def test_real_processes_equal_the_rehearsal(crew: Crew, expression: str) -> None
     circle = [(member, (member + 1) % crew.size) for member in range(crew.size)]
     uneven = tuple(dict.fromkeys([*circle, (0, crew.size // 2)]))  # for four workers the masses differ
     strategy = parse(expression.replace("EDGES", repr(uneven)))
-    momentum = 0.0 if any(ex.codec.owns_momentum for ex in slots(strategy)) else 0.9
+    owned = any(ex.codec.owns_momentum or ex.merge.lookahead for ex in slots(strategy))
+    momentum = 0.0 if owned else 0.9
     played, rehearsal = rehearsed(strategy, crew.size, momentum)
     result = real(crew, strategy, momentum)
     moved = (result.replicas - rehearsal.layout.start).abs().max()

@@ -9,9 +9,14 @@ from tests.sim.still import mixed
 GOSSIP = "Exchange(payload=PARAMETERS, topology={}, synchrony=Synchrony(staleness={}))"
 
 
-@pytest.mark.parametrize(
-    "expression", ["gossip_pull()", GOSSIP.format("RandomPeer()", 0), GOSSIP.format("Cycle()", 0), "sgp()"]
-)
+TO_CONSENSUS = [
+    "gossip_pull()", GOSSIP.format("RandomPeer()", 0), GOSSIP.format("Cycle()", 0), "sgp()", "gossip_push()",
+    "gossip_push(every=2)", "adpsgd()", "dpsgd()", "dpsgd(Grid())", "osgp()", "osgp(delay=3)", "gossipgrad()",
+    "gossip_pga()",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", TO_CONSENSUS)
 @pytest.mark.parametrize("size", [2, 3, 5, 8])
 def test_gossip_without_gradients_reaches_consensus(expression: str, size: int) -> None:
     apart, outcome, _ = mixed(expression, size, 200)
@@ -19,14 +24,37 @@ def test_gossip_without_gradients_reaches_consensus(expression: str, size: int) 
     assert outcome.replicas.var(0).max() < 1e-6
 
 
-@pytest.mark.parametrize("expression", [GOSSIP.format("Cycle()", 0), "sgp()", "local_sgd(every=3)"])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        GOSSIP.format("Cycle()", 0),
+        "sgp()",
+        "local_sgd(every=3)",
+        "dpsgd()",
+        "dpsgd(Grid())",
+        "gossipgrad()",
+        "adpsgd()",
+    ],
+)
 def test_balanced_mixing_keeps_the_mean(expression: str) -> None:
     apart, outcome, _ = mixed(expression, 6, 40)
     torch.testing.assert_close(outcome.replicas.mean(0), apart.mean(0), rtol=0, atol=1e-12)
 
 
-def test_unbalanced_mixing_without_mass_would_lose_the_mean() -> None:
-    apart, outcome, _ = mixed("gossip_pull()", 6, 200)
+@pytest.mark.parametrize("expression", ["osgp(delay=1)", "osgp(delay=4)"])
+def test_late_pushes_come_to_the_true_mean(expression: str) -> None:
+    """Mass under way belongs to nobody for a while, and counts again when it arrives."""
+    apart, outcome, rehearsal = mixed(expression, 6, 300)
+    for replica in outcome.replicas:
+        torch.testing.assert_close(replica, apart.mean(0), rtol=0, atol=1e-6)
+    delay = rehearsal.exchanges[0].synchrony.delay
+    masses = [replica.desks[0].mass for replica in rehearsal.replicas]
+    assert masses == pytest.approx([1 / (1 + delay / 2)] * 6, rel=1e-6), "half of each of the last rounds is under way"
+
+
+@pytest.mark.parametrize("expression", ["gossip_pull()", "gossip_push()"])
+def test_unbalanced_mixing_without_mass_would_lose_the_mean(expression: str) -> None:
+    apart, outcome, _ = mixed(expression, 6, 200)
     assert (outcome.replicas.mean(0) - apart.mean(0)).abs().max() > 1e-2
 
 

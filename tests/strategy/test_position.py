@@ -25,6 +25,22 @@ POSITIONS = {
     "tencent": ("centralised", "synchronous", "all-reduce", "gradients", "Half()"),
     "sony": ("centralised", "synchronous", "all-reduce", "gradients", "Half()"),
     "byteps": ("centralised", "synchronous", "all-reduce", "gradients", "none"),
+    "softsync": ("centralised", "asynchronous", "parameter server", "gradients", "none"),
+    "hogwild": ("centralised", "asynchronous", "parameter server", "gradients", "none"),
+    "dc_asgd": ("centralised", "asynchronous", "parameter server", "gradients", "none"),
+    "sparknet": ("decentralised", "synchronous", "parameter server", "parameters", "none"),
+    "post_local_sgd": ("centralised + decentralised", "synchronous", "all-reduce", "gradients + parameters", "none"),
+    "bmuf": ("decentralised", "synchronous", "all-reduce", "deltas", "none"),
+    "crossbow": ("decentralised", "synchronous", "parameter server", "parameters", "none"),
+    "async_easgd": ("decentralised", "asynchronous", "parameter server", "parameters", "none"),
+    "eamsgd": ("decentralised", "asynchronous", "parameter server", "parameters", "none"),
+    "slowmo": ("decentralised", "synchronous", "all-reduce", "deltas", "none"),
+    "gossip_push": ("decentralised", "asynchronous", "gossip, random partners", "parameters", "none"),
+    "dpsgd": ("decentralised", "synchronous", "gossip, fixed graph", "parameters", "none"),
+    "adpsgd": ("decentralised", "asynchronous", "gossip, random partners", "parameters", "none"),
+    "osgp": ("decentralised", "synchronous", "gossip, rotating partners", "parameters", "none"),
+    "gossipgrad": ("decentralised", "synchronous", "gossip, rotating partners", "parameters", "none"),
+    "gossip_pga": ("decentralised", "synchronous", "gossip, fixed graph + all-reduce", "parameters", "none"),
 }
 
 

@@ -1,4 +1,4 @@
-"""What a member does for others while it trains: it answers pulls, and plays the hubs that live with it.
+"""What a member does for others while it trains: it shows itself, keeps an inbox, trades, and plays its hubs.
 
 Main threads ask on one process group and hear on another; a serving thread listens on the first and speaks on the
 second, so the two never stand in each other's way. Nothing but tensors of numbers travels.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -16,9 +15,10 @@ import torch.distributed as dist
 from torch import Tensor
 
 from gossamer.parts.codec import Each, Max, Mean, Wire
-from gossamer.replica import Answer, Hub
+from gossamer.records import Note
+from gossamer.replica import Answer, Hub, Replica
 
-PULL, PUSH, BYE, TAKEN, ANSWER = range(5)
+PULL, TELL, TRADE, PUSH, BYE, TAKEN, ANSWER = range(7)
 WIRES: tuple[type[Mean] | type[Max] | type[Each], ...] = (Mean, Max, Each)
 DTYPES = (
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
@@ -43,11 +43,11 @@ class Lines:
 class Service:
     """One member's counter: a thread that serves until every other member has said goodbye."""
 
-    def __init__(self, lines: Lines, hubs: dict[int, Hub], show: Callable[[int], Tensor], *, acknowledge: bool) -> None:
-        self.lines, self.hubs, self._show, self._acknowledge = lines, hubs, show, acknowledge
+    def __init__(self, lines: Lines, hubs: dict[int, Hub], replica: Replica, *, acknowledge: bool) -> None:
+        self.lines, self.hubs, self._replica, self._acknowledge = lines, hubs, replica, acknowledge
         self.member, self.size = dist.get_rank(), dist.get_world_size()
         self.lock = threading.Lock()
-        self.served: dict[int, int] = {}
+        self.visits = Note()  # bytes that others made this member send and hear
         self.done = 0  # steps this member has completed, told to whoever pulls
         self._mine: dict[int, deque[Answer]] = {}
         self._news = threading.Condition(self.lock)
@@ -98,6 +98,10 @@ class Service:
                     self._part(sender)
                 elif kind == PULL:
                     self._give(sender, int(header[1]))
+                elif kind == TELL:
+                    self._keep(sender, header)
+                elif kind == TRADE:
+                    self._trade(sender, header)
                 else:
                     self._take(sender, header)
         except BaseException as error:  # the main thread must hear of it, whatever it is
@@ -113,9 +117,37 @@ class Service:
 
     def _give(self, asker: int, slot: int) -> None:
         with self.lock:
-            shown = self._show(slot).clone()
-            self.served[slot] = self.served.get(slot, 0) + shown.nbytes
+            shown = self._replica.shown(slot).clone()
+            self.visits.send(slot, shown.nbytes)
             self._say(asker, _header(ANSWER, slot, shown.nbytes, self.done), shown)
+
+    def _keep(self, sender: int, header: Tensor) -> None:
+        """Somebody lays its parameters, as they were at its step, into the inbox."""
+        slot, step = int(header[1]), int(header[2])
+        told = self._heard(sender, slot)
+        with self.lock:
+            self._replica.lay_in(slot, told)
+            self.visits.hear(slot, told.nbytes)
+            self.visits.aged(self.done - step)
+            if self._acknowledge:
+                self._say(sender, _header(TAKEN, slot), None)
+
+    def _trade(self, sender: int, header: Tensor) -> None:
+        """Become the mean of oneself and the sender, and hand back what one was."""
+        slot = int(header[1])
+        told = self._heard(sender, slot)
+        with self.lock:
+            mine = self._replica.trade(slot, told)
+            self.visits.hear(slot, told.nbytes)
+            self.visits.send(slot, mine.nbytes)
+            self._say(sender, _header(ANSWER, slot, mine.nbytes, self.done), mine)
+
+    def _heard(self, sender: int, slot: int) -> Tensor:
+        """The parameters that follow a header; all members' are alike in size and dtype."""
+        like = self._replica.shown(slot)
+        body = torch.empty(like.numel(), dtype=like.dtype)
+        dist.recv(body, sender, self.lines.asks, ASK + 16)
+        return body.to(like.device)
 
     def _take(self, sender: int, header: Tensor) -> None:
         _, slot, round, length, kind, dtype, _, _ = (int(number) for number in header)
@@ -164,6 +196,21 @@ class Counter:
         """Another member's parameters as they are right now, and how many steps it has completed."""
         dist.send(_header(PULL, slot), owner, self._lines.asks, ASK)
         header, values = self._hear(owner, slot, like)
+        return values, int(header[3])
+
+    def tell(self, target: int, slot: int, step: int, mine: Tensor) -> None:
+        """Lay one's parameters into another member's inbox."""
+        dist.send(_header(TELL, slot, step), target, self._lines.asks, ASK)
+        dist.send(mine.contiguous().cpu(), target, self._lines.asks, ASK + 16)
+        if self._acknowledged:
+            while not self._next(target, mine):
+                pass
+
+    def trade(self, partner: int, slot: int, mine: Tensor) -> tuple[Tensor, int]:
+        """Make another member the mean of both: what it was before, and how many steps it has completed."""
+        dist.send(_header(TRADE, slot), partner, self._lines.asks, ASK)
+        dist.send(mine.contiguous().cpu(), partner, self._lines.asks, ASK + 16)
+        header, values = self._hear(partner, slot, mine)
         return values, int(header[3])
 
     def push(self, owner: int, slot: int, round: int, wire: Wire, like: Tensor) -> None:

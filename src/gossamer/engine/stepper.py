@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 
 import torch
@@ -14,7 +14,7 @@ from gossamer.engine.fabric import Fabric, Key, Pending
 from gossamer.engine.service import Counter, Lines, Service
 from gossamer.engine.turns import Turns
 from gossamer.parts.codec import Heard, Wire
-from gossamer.parts.topology import Everyone, Neighbours
+from gossamer.parts.topology import Everyone, Into, Neighbours, Pair
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.records import SERVED, Event, Note, StepRecord
@@ -55,7 +55,7 @@ class Stepper:
             if ex.hub and self.member == OWNER
         }
         served = any(ex.hub or ex.meets for ex in self.exchanges)
-        self.service = Service(lines, self.hubs, self.replica.shown, acknowledge=turns.scripted) if served else None
+        self.service = Service(lines, self.hubs, self.replica, acknowledge=turns.scripted) if served else None
         self.counter = Counter(lines, acknowledged=turns.scripted)
         self.began = time.perf_counter()
         self._speaking: dict[tuple[int, int], tuple[Generator[Wire, Heard, None], Pending]] = {}
@@ -111,12 +111,14 @@ class Stepper:
         return Event(time.perf_counter() - self.began, SERVED, self.member, self._note.sent)
 
     def _compute(self, step: int) -> None:
-        self.replica.begin(step)
-        indices = self.stream.indices(self.member, step)
-        batch = tuple(part[indices] for part in self.task.train)
-        self._note.loss = self.local.gradient(
-            self.replica.parameters, batch, self.replica.gradients, (step, self.member)
-        )
+        replica = self.replica
+        with self._still():
+            replica.begin(step)
+            traded = any(ex.topology.trades for ex in self.exchanges)
+            parameters = replica.parameters.clone() if traded else replica.parameters  # others may write meanwhile
+        batch = tuple(part[self.stream.indices(self.member, step)] for part in self.task.train)
+        self._note.loss = self.local.gradient(parameters, batch, replica.gradients, (step, self.member))
+        replica.computed()
 
     def _send(self, slot: int, step: int) -> None:
         if self.exchanges[slot].hub:
@@ -162,16 +164,43 @@ class Stepper:
             self._push(slot, step)
             self._take_answer(slot)
             return
-        mixing = ex.topology.mixing(self.member, ex.round(step), self.world, slot)
-        assert isinstance(mixing, Neighbours)
+        match ex.topology.mixing(self.member, ex.round(step), self.world, slot):
+            case Neighbours(weights):
+                self._pull(slot, step, weights)
+            case Into(target):
+                self._tell(slot, step, target)
+            case Pair(partner):
+                self._trade(slot, step, partner)
+            case other:
+                raise AssertionError(f"{other} is not met")
+
+    def _pull(self, slot: int, step: int, weights: Mapping[int, float]) -> None:
         like, shown = self.replica.shown(slot), {}
-        for partner in mixing.weights:
+        for partner in weights:
             if partner != self.member:
                 shown[partner], done = self.counter.pull(partner, slot, like)
                 self._note.aged(step - done)
                 self._note.hear(slot, shown[partner].nbytes)
         with self._still():
-            self.replica.pull(slot, mixing.weights, shown)
+            self.replica.pull(slot, weights, shown)
+
+    def _tell(self, slot: int, step: int, target: int) -> None:
+        if target != self.member:
+            mine = self.replica.shown(slot)
+            self._note.send(slot, mine.nbytes)
+            self.counter.tell(target, slot, step, mine)
+        with self._still():
+            self.replica.take_up(slot, 2 if target == self.member else 1)
+
+    def _trade(self, slot: int, step: int, partner: int) -> None:
+        with self._still():
+            mine = self.replica.shown(slot).clone()
+        theirs, done = self.counter.trade(partner, slot, mine)
+        self._note.send(slot, mine.nbytes)
+        self._note.hear(slot, theirs.nbytes)
+        self._note.aged(step - done)
+        with self._still():
+            self.replica.traded(slot, mine, theirs)
 
     def _push(self, slot: int, step: int) -> None:
         round = self.replica.desks[slot].round
@@ -210,9 +239,8 @@ class Stepper:
         self.fabric.heard.clear()
         if self.service is not None:
             with self.service.lock:
-                served, self.service.served = self.service.served, {}
-            for slot, nbytes in served.items():
-                self._note.send(slot, nbytes)
+                visits, self.service.visits = self.service.visits, Note()
+            self._note.join(visits)
 
     def _still(self) -> threading.Lock | nullcontext[None]:
         """Hold the parameters still against readers while they change."""

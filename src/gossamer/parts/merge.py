@@ -1,4 +1,4 @@
-"""How what was heard comes back: adopt it, be pulled to it, step an outer optimizer, or count for a share.
+"""How what was heard comes back: adopt it, be pulled to it, step an outer optimizer, or be weighed first.
 
 Plain arithmetic on whatever supports it; knows no network, no optimizer and no member.
 """
@@ -21,6 +21,16 @@ Memory = dict[str, "Tensor"]
 ALL = frozenset(Payload)
 
 
+@dataclass(frozen=True)
+class Told:
+    """What a hub knows of one contribution as it counts it: how many versions old it is, the centre as it is now, and
+    as it was when the contributor last heard of it."""
+
+    staleness: int
+    centre: Tensor
+    known: Tensor
+
+
 class Merge(ABC, Value):
     """`member` is a member's side, `hub` the hub's; values are of the exchange's payload."""
 
@@ -28,6 +38,16 @@ class Merge(ABC, Value):
     at_hub_only: ClassVar[bool] = False
     answers_with_before: ClassVar[bool] = False  # a hub answers with its centre as it was before the round
     moves_centre_gently: ClassVar[bool] = False  # one contribution alone may move the centre without erasing others
+    compares: ClassVar[bool] = False  # a hub must remember what each member last heard
+
+    @property
+    def lookahead(self) -> float:
+        """The momentum that a member feels before it takes its gradient; 0: none."""
+        return 0.0
+
+    def weighed(self, value: Tensor, told: Told, memory: Memory) -> Tensor:
+        """What one contribution is worth when a hub counts it."""
+        return value
 
     @abstractmethod
     def member(self, mine: Tensor, heard: Tensor, memory: Memory, size: int) -> Tensor:
@@ -67,23 +87,78 @@ class Share(Merge):
 
 
 @dataclass(frozen=True, repr=False)
+class Tempered(Adopt):
+    """At a hub, each contribution is divided by its staleness, where that is above 1 (n-softsync)."""
+
+    payloads: ClassVar[frozenset[Payload]] = frozenset({Payload.GRADIENTS, Payload.DELTAS})
+    at_hub_only: ClassVar[bool] = True
+
+    def weighed(self, value: Tensor, told: Told, memory: Memory) -> Tensor:
+        return value / max(1, told.staleness)
+
+
+@dataclass(frozen=True, repr=False)
+class Compensated(Adopt):
+    """At a hub, a late gradient g is moved to where the centre is now: g + strength g g (centre - known) (DC-ASGD).
+
+    Adaptive: strength / sqrt(mean square of g + 1e-7), the mean square being a moving average of 0.95.
+    """
+
+    payloads: ClassVar[frozenset[Payload]] = frozenset({Payload.GRADIENTS})
+    at_hub_only: ClassVar[bool] = True
+    compares: ClassVar[bool] = True
+
+    strength: float = 0.04
+    adaptive: bool = False
+
+    def __post_init__(self) -> None:
+        real("Compensated", "strength", self.strength, 0.0, 1e6)
+        flag("Compensated", "adaptive", self.adaptive)
+
+    def weighed(self, value: Tensor, told: Told, memory: Memory) -> Tensor:
+        square = value * value
+        return value + self._strength(square, memory) * square * (told.centre - told.known)
+
+    def _strength(self, square: Tensor, memory: Memory) -> Tensor | float:
+        if not self.adaptive:
+            return self.strength
+        before = memory.get("mean square")
+        mean = 0.05 * square if before is None else 0.95 * before + 0.05 * square
+        memory["mean square"] = mean
+        return self.strength / (mean + 1e-7).sqrt()
+
+
+@dataclass(frozen=True, repr=False)
 class Elastic(Merge):
-    """Be pulled by a = rate/n: x -= a (x - c); the hub's centre moves by the sum of the opposites (EASGD eqs 3, 4)."""
+    """Be pulled by a = rate/n: x -= a (x - c); the hub's centre moves by the sum of the opposites (EASGD eqs 3, 4).
+
+    inertia: the centre goes on by this much of its last move (CROSSBOW). lookahead: the member's own momentum d,
+    its gradient taken at x + d v, then v = d v + step, x += v (EAMSGD).
+    """
 
     payloads: ClassVar[frozenset[Payload]] = frozenset({Payload.PARAMETERS})
     answers_with_before: ClassVar[bool] = True
     moves_centre_gently: ClassVar[bool] = True
 
     rate: float = 0.9
+    inertia: float = 0.0
+    lookahead: float = 0.0
 
     def __post_init__(self) -> None:
         real("Elastic", "rate", self.rate, 0.0, 1.0, open_low=True)
+        real("Elastic", "inertia", self.inertia, 0.0, 1.0, open_high=True)
+        real("Elastic", "lookahead", self.lookahead, 0.0, 1.0, open_high=True)
 
     def member(self, mine: Tensor, heard: Tensor, memory: Memory, size: int) -> Tensor:
         return mine - (self.rate / size) * (mine - heard)
 
     def hub(self, centre: Tensor, mean: Tensor, memory: Memory, share: float) -> Tensor:
-        return centre + (self.rate * share) * (mean - centre)
+        moved = centre + (self.rate * share) * (mean - centre)
+        if self.inertia:
+            before = memory.get("centre before")
+            memory["centre before"] = centre.clone()
+            moved = moved if before is None else moved + self.inertia * (centre - before)
+        return moved
 
 
 @dataclass(frozen=True, repr=False)

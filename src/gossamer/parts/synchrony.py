@@ -27,6 +27,16 @@ class AllBut(Value):
 
 
 @dataclass(frozen=True, repr=False)
+class OneIn(Value):
+    """A quorum that grows with the world: one contribution in `count` workers, floor(n / count) (n-softsync)."""
+
+    count: int
+
+    def __post_init__(self) -> None:
+        whole("OneIn", "count", self.count, 1, 2**20)
+
+
+@dataclass(frozen=True, repr=False)
 class Synchrony(Value):
     """The clock of one exchange.
 
@@ -38,7 +48,7 @@ class Synchrony(Value):
     every: int = 1
     staleness: int | None = 0
     delay: int = 0
-    quorum: int | AllBut | None = None
+    quorum: int | AllBut | OneIn | None = None
     late: Late = Late.DROP
 
     def __post_init__(self) -> None:
@@ -46,7 +56,7 @@ class Synchrony(Value):
         if self.staleness is not None:
             whole("Synchrony", "staleness", self.staleness, 0, 10**6)
         whole("Synchrony", "delay", self.delay, 0, 1000)
-        if self.quorum is not None and not isinstance(self.quorum, AllBut):
+        if self.quorum is not None and not isinstance(self.quorum, AllBut | OneIn):
             whole("Synchrony", "quorum", self.quorum, 1, 2**20)
         kind("Synchrony", "late", self.late, Late)
         if self.delay and self.staleness != 0:
@@ -65,6 +75,8 @@ class Synchrony(Value):
         """How many contributions close a round among `size` workers."""
         if isinstance(self.quorum, AllBut):
             return size - self.quorum.count
+        if isinstance(self.quorum, OneIn):
+            return size // self.quorum.count
         return size if self.quorum is None else self.quorum
 
     def due(self, step: int, order: Order) -> bool:

@@ -68,3 +68,8 @@ class Optimizer(Value):
                     f"{exchange.codec!r} keeps the momentum itself; optimizer {self.name} would apply another on top",
                     f"optimizer sgd with momentum 0, and momentum={self.momentum or 0.9} in the codec",
                 )
+            if exchange.merge.lookahead and (self.momentum or self.name != "sgd"):
+                raise Refused(
+                    f"{exchange.merge!r} keeps the momentum itself; optimizer {self.name} would apply another on top",
+                    f"optimizer sgd with momentum 0, and lookahead={self.momentum or 0.9} in the merge",
+                )

@@ -36,6 +36,14 @@ class Note:
         """Something this old was used."""
         self.staleness = max(self.staleness, staleness)
 
+    def join(self, other: Note) -> None:
+        """Bytes and ages noted elsewhere for the same step."""
+        for slot, nbytes in other.sent.items():
+            self.send(slot, nbytes)
+        for slot, nbytes in other.heard.items():
+            self.hear(slot, nbytes)
+        self.aged(other.staleness)
+
     def passed(self, seconds: float, transfer: float) -> None:
         """Seconds went by in an exchange: transfer as far as the transfer took, and waiting for the rest."""
         self.spans["send"] += min(transfer, seconds)

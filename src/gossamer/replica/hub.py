@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gossamer.parts.codec import Block, Wire, decoded
+from gossamer.parts.merge import Told
 from gossamer.parts.payload import Payload
 from gossamer.parts.synchrony import Late
 from gossamer.parts.world import World
@@ -46,6 +47,8 @@ class Hub:
         self._told: list[tuple[_Waiting, Tensor]] = []  # in order of arrival
         self._pushes = dict.fromkeys(range(self.world.size), 0)
         self._waiting: list[_Waiting] = []
+        self._known = dict.fromkeys(range(self.world.size), self.centre.clone()) if self.exchange.merge.compares else {}
+        self.holding = False  # answers are held back: several pushes come in the same moment
 
     def push(self, member: int, round: int, wire: Wire) -> list[tuple[int, Answer]]:
         """Take what `member` says about `round`; answer everybody who need not wait any longer."""
@@ -77,10 +80,14 @@ class Hub:
 
     def free(self) -> list[tuple[int, Answer]]:
         """The answers that are due: the slowest first, so that nobody hears that it caught up before it has."""
+        if self.holding:
+            return []
         ready = sorted((w for w in self._waiting if self._may_go(w)), key=lambda w: self._pushes[w.member])
         self._waiting = [w for w in self._waiting if not self._may_go(w)]
         now = self.centre.clone() if any(w.before is None for w in ready) else self.centre
         answers = [(w, now if w.before is None else w.before) for w in ready]
+        if self.exchange.merge.compares:
+            self._known.update({w.member: values for w, values in answers})
         return [(w.member, Answer(values, self.version, w.staleness, w.dropped)) for w, values in answers]
 
     def _may_go(self, waiting: _Waiting) -> bool:
@@ -100,7 +107,7 @@ class Hub:
                 before = self.centre.clone()
                 for waiting, _ in now:
                     waiting.before = before
-            self._close([value for _, value in sorted(now, key=lambda said: said[0].member)])
+            self._close([self._weighed(*said) for said in sorted(now, key=lambda said: said[0].member)])
 
     def _complete(self, now: list[tuple[_Waiting, Tensor]]) -> bool:
         """Whether a round may close: everybody alive is in, or as many as the quorum asks for."""
@@ -109,6 +116,11 @@ class Hub:
         if self.exchange.synchrony.quorum is None:
             return self._pushes.keys() <= {waiting.member for waiting, _ in now}
         return len(now) >= min(self.exchange.synchrony.closes(self.world.size), len(self._pushes))
+
+    def _weighed(self, waiting: _Waiting, value: Tensor) -> Tensor:
+        """What a contribution is worth now that it is counted."""
+        told = Told(waiting.staleness, self.centre, self._known.get(waiting.member, self.centre))
+        return self.exchange.merge.weighed(value, told, self.memory)
 
     def _close(self, values: list[Tensor]) -> None:
         """Sum a round up, in member order so that every run adds alike, and step."""

@@ -13,6 +13,7 @@ from gossamer.parts.chance import Chance
 from gossamer.parts.codec import Block, Heard, Wire, alone
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused
+from gossamer.parts.topology import hears
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.replica.layout import Chosen, Layout
@@ -39,6 +40,8 @@ class Desk:
     mass: float = 1.0
     version: int = 0
     pushes: int = 0
+    inbox: Tensor | None = None  # the sum of what others laid in, and how many did
+    letters: int = 0
 
     @property
     def round(self) -> int:
@@ -66,6 +69,7 @@ class Replica:
         self.optimizer = optimizer.build(self._views)
         self.desks = [Desk(ex, Chosen(layout.tags, ex.where), {}) for ex in slots(strategy)]
         self._fresh = [False] * len(layout.tags)
+        self._shared = any(desk.exchange.topology.trades for desk in self.desks)  # others may write to the parameters
         for exchanges in spells(strategy):
             company.check_tensors([(ex, self.desks[slot].chosen.places) for slot, ex in exchanges])
         _agreed(strategy, self.desks)
@@ -78,14 +82,33 @@ class Replica:
         for slot, ex in at(self.strategy, step):
             if ex.payload is Payload.DELTAS and "anchor" not in self.desks[slot].memory:
                 self.desks[slot].memory["anchor"] = self.desks[slot].chosen.take(self.parameters).clone()
+        for desk in self._looking_ahead():
+            here = desk.memory["here"] = desk.chosen.take(self.parameters).clone()
+            if "velocity" in desk.memory:
+                desk.chosen.put(self.parameters, here.add(desk.memory["velocity"], alpha=desk.exchange.merge.lookahead))
+
+    def computed(self) -> None:
+        """The gradient is there: whoever looked ahead for it comes back."""
+        for desk in self._looking_ahead():
+            desk.chosen.put(self.parameters, desk.memory.pop("here"))
+
+    def _looking_ahead(self) -> list[Desk]:
+        return [desk for desk in self.desks if desk.exchange.merge.lookahead]
 
     def exchange(self, slot: int, step: int) -> Generator[Wire, Heard, None]:
         """One exchange with peers: yields wires, is sent what was heard, merges the mix back."""
         desk = self.desks[slot]
         mine = self._payload(desk)
         block = Block(mine, desk.chosen.shapes if not desk.exchange.carries_mass else (tuple(mine.shape),))
+        late = desk.exchange.carries_mass and desk.exchange.synchrony.delay
+        kept = self._share(slot, step) if late else 0.0
+        if late:  # what is sent away is gone at once; one's own share stays
+            desk.mass *= kept
         mixed, _ = yield from desk.exchange.codec.converse(block, desk.memory, self._chance(slot, step))
-        self._merge(desk, mine, mixed)
+        if late:
+            self._arrive(desk, mixed - kept * mine)
+        else:
+            self._merge(desk, mine, mixed)
 
     def push(self, slot: int, step: int) -> Generator[Wire, Answer, None]:
         """One exchange with a hub: yields the only wire, is sent the hub's answer, takes it up."""
@@ -111,6 +134,34 @@ class Replica:
                 mixed.add_(partners[partner], alpha=weight)
         self._merge(desk, mine, mixed)
 
+    def lay_in(self, slot: int, values: Tensor) -> None:
+        """Somebody lays its values into this member's inbox."""
+        desk = self.desks[slot]
+        desk.inbox = values.clone() if desk.inbox is None else desk.inbox.add_(values)
+        desk.letters += 1
+
+    def take_up(self, slot: int, own: int) -> None:
+        """The mean of oneself, counted `own` times, and one's inbox, which is empty then: (s x + sum)/(s + count)."""
+        desk = self.desks[slot]
+        if desk.inbox is None:
+            return
+        mine = desk.chosen.take(self.parameters)
+        self._merge(desk, mine, (own * mine + desk.inbox) / (own + desk.letters))
+        desk.inbox, desk.letters = None, 0
+
+    def trade(self, slot: int, theirs: Tensor) -> Tensor:
+        """Somebody trades: this member becomes the mean of the two and hands back what it was."""
+        desk = self.desks[slot]
+        mine = desk.chosen.take(self.parameters).clone()
+        self._merge(desk, mine, 0.5 * (mine + theirs))
+        return mine
+
+    def traded(self, slot: int, told: Tensor, theirs: Tensor) -> None:
+        """The other side of a trade in which one told `told`: move half of the way, keeping what came in between."""
+        desk = self.desks[slot]
+        mine = desk.chosen.take(self.parameters)
+        self._merge(desk, mine, mine + 0.5 * (theirs - told))
+
     def shown(self, slot: int) -> Tensor:
         """What a partner that pulls reads: this slot's parameters as they are."""
         return self.desks[slot].chosen.take(self.parameters)
@@ -119,12 +170,19 @@ class Replica:
         """The local optimizer step, on every tensor that has a gradient of this step's making and no hub to step it."""
         for view, slope, fresh in zip(self._views, self._slopes, self._fresh, strict=True):
             view.grad = slope if fresh else None
+        before = [(desk, desk.chosen.take(self.parameters).clone()) for desk in self._looking_ahead()]
         weighted = [desk for desk in self.desks if desk.mass != 1.0]
         for desk in weighted:  # push-sum steps the numerator: z becomes (w z - step) / w
             desk.chosen.put(self.parameters, desk.chosen.take(self.parameters) * desk.mass)
         self.optimizer.step()
         for desk in weighted:
             desk.chosen.put(self.parameters, desk.chosen.take(self.parameters) / desk.mass)
+        for desk, old in before:  # v = d v + step; x += v
+            step = desk.chosen.take(self.parameters) - old
+            last = desk.memory.get("velocity")
+            velocity = step if last is None else desk.exchange.merge.lookahead * last + step
+            desk.memory["velocity"] = velocity
+            desk.chosen.put(self.parameters, old + velocity)
 
     def _payload(self, desk: Desk) -> Tensor:
         ex, chosen = desk.exchange, desk.chosen
@@ -138,7 +196,7 @@ class Replica:
             mine = chosen.take(self.parameters)
             if ex.carries_mass:
                 return torch.cat([mine * desk.mass, mine.new_tensor([desk.mass])])
-        return mine.clone() if ex.synchrony.delay else mine
+        return mine.clone() if ex.synchrony.delay or self._shared else mine
 
     def _merge(self, desk: Desk, mine: Tensor, mixed: Tensor) -> None:
         ex, chosen = desk.exchange, desk.chosen
@@ -155,6 +213,17 @@ class Replica:
             chosen.put(self.parameters, chosen.take(self.parameters) + (merged - mine))
         else:
             chosen.put(self.parameters, merged)
+
+    def _arrive(self, desk: Desk, others: Tensor) -> None:
+        """What others sent away some steps ago comes in, values times mass and mass; both are added."""
+        values = desk.chosen.take(self.parameters) * desk.mass + others[:-1]
+        desk.mass += float(others[-1])
+        desk.chosen.put(self.parameters, values / desk.mass)
+
+    def _share(self, slot: int, step: int) -> float:
+        """The weight with which a member hears itself."""
+        ex = self.desks[slot].exchange
+        return hears(ex.topology, self.member, ex.round(step), self.world, slot)[self.member]
 
     def _adopt(self, desk: Desk, mine: Tensor, values: Tensor) -> None:
         if desk.exchange.payload is Payload.DELTAS:

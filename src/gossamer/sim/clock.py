@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from heapq import heappop, heappush
 from itertools import count
 
@@ -19,6 +20,7 @@ class _Sign:
 
 PARK, TURN = _Sign(), _Sign()
 Life = Generator["float | _Sign", None, None]
+Order = Sequence[int | tuple[int, ...]]  # whose turn it is, one after the other or some in the same moment
 
 
 class Clock:
@@ -80,14 +82,16 @@ class Turns:
             self.parked.discard(member)
             self._awake.append(member)
 
-    def run(self, order: Sequence[int]) -> None:
-        """Play the order through; each entry lets one member go on from the end of its Compute."""
+    def run(self, order: Order, at_once: Callable[[], AbstractContextManager[None]]) -> None:
+        """Play the order through; each entry lets one member go on from the end of its Compute, or some at once."""
         for member in range(len(self._lives)):
             self._advance(member)
-        for entry, member in enumerate(order):
-            if member in self.parked:
-                raise Refused(f"order: at entry {entry} member {member} is still waiting for others")
-            self._advance(member)
+        for number, entry in enumerate(order):
+            with nullcontext() if isinstance(entry, int) else at_once():
+                for member in (entry,) if isinstance(entry, int) else entry:
+                    if member in self.parked:
+                        raise Refused(f"order: at entry {number} member {member} is still waiting for others")
+                    self._advance(member)
             while self._awake:
                 self._advance(self._awake.popleft())
 

@@ -47,10 +47,14 @@ class Gradients:
         means = {name: torch.stack([each[name] for each in found]) for name in found[0]}
         return {name: many.mean(0) if many.is_floating_point() else many[0] for name, many in means.items()}
 
-    def loss(self, member: int) -> float:
-        """A member is done computing: its loss; its gradient is in its row."""
+    def settle(self, member: int) -> None:
+        """A member's parameters are about to change: what it was asked for must be made of what they are now."""
         if member in self._asked:
             self._evaluate()
+
+    def loss(self, member: int) -> float:
+        """A member is done computing: its loss; its gradient is in its row."""
+        self.settle(member)
         return self._losses.pop(member)
 
     def _evaluate(self) -> None:

@@ -22,7 +22,8 @@ class Plan:
     """What is rehearsed: who trains what, how long, on which imagined machines, with which trouble.
 
     The run ends when all members together have done workers x steps. `order` replaces the clock: it lists members in
-    the order in which the visible parts of their steps happen, and its length is the run's.
+    the order in which the visible parts of their steps happen, its length being the run's; members in a tuple are heard
+    by a hub in the same moment, before it answers any of them.
     """
 
     task: Task
@@ -34,14 +35,15 @@ class Plan:
     cluster: Cluster = Cluster()
     trouble: Script = Script()
     evaluate_every: int = 0  # steps between evaluations; 0: only at the end
-    order: tuple[int, ...] | None = None
+    order: tuple[int | tuple[int, ...], ...] | None = None
 
     def check(self) -> None:
         """Refuse what cannot be played."""
         whole("plan", "steps", self.steps, 0)
         whole("plan", "evaluate_every", self.evaluate_every, 0)
-        for member in self.order or ():
-            whole("order", "member", member, 0, self.world.size - 1)
+        for entry in self.order or ():
+            for member in entry if isinstance(entry, tuple) else (entry,):
+                whole("order", "member", member, 0, self.world.size - 1)
         fits(self.strategy, self.world)
         self.optimizer.suits(self.strategy)
         self.trouble.fits(self.world.size)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch.func import functional_call
 
 from gossamer.parts.codec import Heard, Wire
 from gossamer.parts.payload import Payload
-from gossamer.parts.topology import Neighbours
+from gossamer.parts.topology import Into, Neighbours, Pair
 from gossamer.records import SERVED, Evaluation, Event, Note
 from gossamer.replica import Hub, Layout, Replica, conclude
 from gossamer.sim import prices
@@ -69,7 +70,7 @@ class Rehearsal:
         goal = self.plan.steps * self.world.size
         if self.plan.order is not None:
             self.clock = turns = Turns(lives)
-            turns.run(self.plan.order)
+            turns.run(self.plan.order, self._at_once)
         else:
             self.clock = clock = Clock(lives)
             clock.run(lambda: self._total >= goal)
@@ -128,6 +129,7 @@ class Rehearsal:
         yield self.clock.now + seconds
         note.spans["compute"] += seconds
         note.loss = self.gradients.loss(member)
+        self.replicas[member].computed()
 
     def _send(self, member: int, slot: int, step: int) -> None:
         if self.exchanges[slot].hub:
@@ -165,18 +167,29 @@ class Rehearsal:
             self._post(member, (slot, sent, turn), wire)
 
     def _meet(self, member: int, slot: int, step: int) -> Life:
-        ex, began, note = self.exchanges[slot], self.clock.now, self.notes[member]
+        ex = self.exchanges[slot]
         if ex.hub:
             self._push(member, slot, step)
             yield from self._take_answer(member, slot)
             return
-        mixing = ex.topology.mixing(member, ex.round(step), self.world, slot)
-        assert isinstance(mixing, Neighbours)
-        partners = [other for other in mixing.weights if other != member]
+        match ex.topology.mixing(member, ex.round(step), self.world, slot):
+            case Neighbours(weights):
+                yield from self._pull(member, slot, step, weights)
+            case Into(target):
+                self._tell(member, slot, step, target)
+            case Pair(partner):
+                yield from self._trade(member, slot, step, partner)
+            case other:
+                raise AssertionError(f"{other} is not met")
+
+    def _pull(self, member: int, slot: int, step: int, weights: Mapping[int, float]) -> Life:
+        """Read partners as they are."""
+        began, note = self.clock.now, self.notes[member]
+        partners = [other for other in weights if other != member]
         if self.dead.intersection(partners):  # nobody answers: nothing is heard
             return
         shown = {other: self.replicas[other].shown(slot) for other in partners}
-        self.replicas[member].pull(slot, mixing.weights, shown)
+        self.replicas[member].pull(slot, weights, shown)
         heard, transfer = began, self.cluster.latency
         for other, tensor in shown.items():
             self.notes[other].send(slot, tensor.nbytes)
@@ -187,6 +200,38 @@ class Rehearsal:
         if heard > began:
             yield heard
         note.passed(self.clock.now - began, transfer)
+
+    def _tell(self, member: int, slot: int, step: int, target: int) -> None:
+        """Send oneself to a target's inbox, wait for nothing, and take up one's own inbox."""
+        if target != member:
+            told = self.replicas[member].shown(slot).clone()
+            self.notes[member].send(slot, told.nbytes)
+            arrival = self.links.carry(member, target, told.nbytes, self.clock.now)
+            self.clock.call(arrival, lambda: self._lay_in(target, slot, step, told))
+        self.replicas[member].take_up(slot, 2 if target == member else 1)
+
+    def _lay_in(self, target: int, slot: int, step: int, told: Tensor) -> None:
+        if target not in self.dead:
+            self.replicas[target].lay_in(slot, told)
+            self.notes[target].hear(slot, told.nbytes)
+            self.notes[target].aged(self.done[target] - step)
+
+    def _trade(self, member: int, slot: int, step: int, partner: int) -> Life:
+        """Both become the mean of the two, now; the partner's gradient stays that of what it was."""
+        if partner in self.dead:
+            return
+        began, note = self.clock.now, self.notes[member]
+        self.gradients.settle(partner)
+        told = self.replicas[member].shown(slot).clone()
+        theirs = self.replicas[partner].trade(slot, told)
+        self.replicas[member].traded(slot, told, theirs)
+        for one, other in ((member, partner), (partner, member)):
+            self.notes[one].send(slot, told.nbytes)
+            self.notes[other].hear(slot, told.nbytes)
+        note.aged(step - self.done[partner])
+        there = self.links.carry(member, partner, told.nbytes, began)
+        yield self.links.carry(partner, member, told.nbytes, there)
+        note.passed(self.clock.now - began, 2 * prices.message(self.cluster, told.nbytes).seconds)
 
     def _push(self, member: int, slot: int, step: int) -> None:
         replica, line = self.replicas[member], self.hubs[slot]
@@ -235,6 +280,16 @@ class Rehearsal:
         for line in self.hubs.values():
             self._wake(line.answered(line.hub.leave(member), self.clock.now))
         self._open_gates()
+
+    @contextmanager
+    def _at_once(self) -> Iterator[None]:
+        """Pushes that come in the same moment: hubs hear them all before they answer any."""
+        for line in self.hubs.values():
+            line.hub.holding = True
+        yield
+        for line in self.hubs.values():
+            line.hub.holding = False
+            self._wake(line.answered(line.hub.free(), self.clock.now))
 
     def _open_gates(self) -> None:
         gated, self._gated = self._gated, set()

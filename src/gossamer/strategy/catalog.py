@@ -13,6 +13,7 @@ from gossamer.parts.topology import Exponential, Hub, RandomPeer
 from gossamer.strategy.entry import OURS, Entry
 from gossamer.strategy.exchange import Exchange
 from gossamer.strategy.reduced import REDUCED
+from gossamer.strategy.relaxed import RELAXED
 from gossamer.strategy.strategy import Strategy
 
 __all__ = ["CATALOG", "OURS", "Entry"]
@@ -114,4 +115,5 @@ CATALOG: tuple[Entry, ...] = (
     Entry("powersgd", powersgd, "Vogels et al. 2019"),
     Entry("dgc", dgc, "Lin et al. 2018; P1, algorithm 7"),
     *REDUCED,
+    *RELAXED,
 )

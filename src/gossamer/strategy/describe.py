@@ -130,7 +130,8 @@ def messages(topology: Topology, world: World, slot: int) -> tuple[int, float]:
     most = max(heard)
     if topology.patient:
         most = max(most, *(len(topology.listeners(m, r, world, slot)) for r in range(rounds) for m in sample))
-    return most, sum(heard) / len(heard)
+    both = 2 if topology.trades else 1  # a partner that is drawn hears as much as it tells
+    return both * most, both * sum(heard) / len(heard)
 
 
 def mixing_matrix(topology: Topology, round: int, world: World, slot: int) -> Matrix:

@@ -51,7 +51,10 @@ def parts() -> dict[str, Callable[..., Any]]:
     axes = (topology.Topology, route.Route, codec.Codec, merge.Merge, selection.Selection)
     found = [kind for axis in axes for kind in _final(axis)]
     found.sort(key=lambda kind: kind.__module__.startswith("gossamer."))
-    return {kind.__name__: kind for kind in (*found, synchrony.Synchrony, synchrony.AllBut, Exchange, Staged)}
+    return {
+        kind.__name__: kind
+        for kind in (*found, synchrony.Synchrony, synchrony.AllBut, synchrony.OneIn, Exchange, Staged)
+    }
 
 
 def _final(kind: type[Value]) -> Iterator[type[Value]]:

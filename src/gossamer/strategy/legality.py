@@ -59,11 +59,12 @@ def _timing(ex: Exchange) -> Broken:
     sync, who = ex.synchrony, type(ex.topology).__name__
     if sync.staleness != 0 and ex.topology.patient:
         return f"{who}: both ends must be there, so nobody can run ahead; a late answer is a delay", ("staleness",)
+    if sync.staleness == 0 and ex.topology.only_met:
+        return f"{who}: a partner is met as it is, so nobody can be in step with it", ("staleness", "topology")
     if sync.quorum is not None and not ex.hub:
         return f"{who}: only a hub can close a round before everybody is in", ("quorum", "topology")
-    if sync.delay and ex.carries_mass:
-        return f"{who}: mass that is under way belongs to nobody; a delayed push-sum would lose it", ("delay",)
-    if sync.delay and ex.payload is not Payload.GRADIENTS and sync.delay >= sync.every:
+    adds_up = ex.payload is Payload.GRADIENTS or ex.carries_mass
+    if sync.delay and not adds_up and sync.delay >= sync.every:
         return f"{ex.payload!r}: sent before the last has settled, it counts the same steps twice", ("every", "delay")
     return None
 
@@ -181,6 +182,7 @@ def _changes(ex: Exchange) -> Iterator[Change]:
     for topology in (Complete(), Cycle(), Hub(), RandomPeer()):
         yield {"topology": topology}
     yield from ({"route": Auto()}, {"order": Order.AFTER}, {"staleness": 0}, {"delay": 0}, {"every": 1})
+    yield {"staleness": None}
     yield {"every": ex.synchrony.delay + 1}
     yield {"quorum": None, "late": Late.DROP}
     yield {"quorum": 1, "late": Late.APPLY}

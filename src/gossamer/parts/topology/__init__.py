@@ -1,10 +1,11 @@
 """Who mixes with whom, and with which weights."""
 
 from gossamer.parts.topology.central import Complete, Hub
-from gossamer.parts.topology.mixing import AtHub, Everyone, Mixing, Neighbours, Topology, Weighing, hears
-from gossamer.parts.topology.peers import Cycle, Exponential, Graph, RandomPeer
+from gossamer.parts.topology.drawn import RandomPair, RandomPeer, RandomPush
+from gossamer.parts.topology.mixing import AtHub, Everyone, Into, Mixing, Neighbours, Pair, Topology, Weighing, hears
+from gossamer.parts.topology.peers import Cycle, Dissemination, Exponential, Graph, Grid
 
 __all__ = [
-    "AtHub", "Complete", "Cycle", "Everyone", "Exponential", "Graph", "Hub", "Mixing", "Neighbours",
-    "RandomPeer", "Topology", "Weighing", "hears",
+    "AtHub", "Complete", "Cycle", "Dissemination", "Everyone", "Exponential", "Graph", "Grid", "Hub", "Into", "Mixing",
+    "Neighbours", "Pair", "RandomPair", "RandomPeer", "RandomPush", "Topology", "Weighing", "hears",
 ]  # fmt: skip

@@ -28,7 +28,21 @@ class AtHub:
     """Whatever the hub makes of what it was told."""
 
 
-Mixing = Everyone | Neighbours | AtHub
+@dataclass(frozen=True)
+class Into:
+    """One's own values are laid into the inbox of `target`, who takes them up at its own next turn."""
+
+    target: int
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Oneself and `partner` both become the mean of the two, in one move."""
+
+    partner: int
+
+
+Mixing = Everyone | Neighbours | AtHub | Into | Pair
 
 
 class Weighing(Word):
@@ -45,7 +59,9 @@ class Topology(ABC, Value):
     weighing: ClassVar[Weighing] = Weighing.RECEIVER
     balanced: ClassVar[bool] = True  # both sides' weights sum to 1, so the mean over members is kept
     fixed: ClassVar[bool] = True  # who hears whom is the same in every round
-    patient: ClassVar[bool] = True  # both ends must be there; False: a partner may be read without its help
+    only_met: ClassVar[bool] = False  # nobody ever waits for it: staleness must not be 0
+    trades: ClassVar[bool] = False  # a partner hears as much as it tells
+    patient: ClassVar[bool] = True  # both ends must be there; False: a partner takes part without its help
 
     @abstractmethod
     def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
@@ -69,3 +85,18 @@ def hears(topology: Topology, member: int, round: int, world: World, slot: int) 
             return weights
         case AtHub():
             return {}
+        case Pair(partner):
+            return {member: 0.5, partner: 0.5} if partner != member else {member: 1.0}
+        case Into():
+            return _inbox(topology, member, round, world, slot)
+
+
+def _inbox(topology: Topology, member: int, round: int, world: World, slot: int) -> Mapping[int, float]:
+    """The mean of oneself and of all who chose `member` this round, if all move at once; a self-draw counts as two."""
+    chosen = [topology.mixing(other, round, world, slot) for other in range(world.size)]
+    counts = {member: 1.0}
+    for sender, mixing in enumerate(chosen):
+        if mixing == Into(member):
+            counts[sender] = counts.get(sender, 0.0) + 1.0
+    total = sum(counts.values())
+    return {sender: count / total for sender, count in counts.items()}

@@ -1,11 +1,13 @@
-"""Topologies without a centre: fixed graphs, rotating partners, and partners drawn at random."""
+"""Topologies without a centre whose partners are known beforehand: fixed graphs and rotating partners."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from math import isqrt
 from typing import ClassVar
 
-from gossamer.parts.chance import below
+from gossamer.parts.chance import draw
 from gossamer.parts.refusal import Refused, kind, whole
 from gossamer.parts.topology.mixing import Mixing, Neighbours, Topology, Weighing
 from gossamer.parts.world import World
@@ -26,7 +28,7 @@ class Cycle(Topology):
         return tuple(sorted(beside - {member}))
 
     def fits(self, world: World) -> None:
-        _company("Cycle", world)
+        company("Cycle", world)
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,7 +49,72 @@ class Exponential(Topology):
         return int(2 ** (round % max(1, (world.size - 1).bit_length())))
 
     def fits(self, world: World) -> None:
-        _company("Exponential", world)
+        company("Exponential", world)
+
+
+@dataclass(frozen=True, repr=False)
+class Grid(Topology):
+    """Members on a torus of rows of `x`; each hears itself and its up to four neighbours with equal weights (D-PSGD).
+
+    Without `x` the grid is the factor pair nearest a square; a prime number of members makes a circle.
+    """
+
+    pattern: ClassVar[str] = "gossip, fixed graph"
+
+    x: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.x is not None:
+            whole("Grid", "x", self.x, 1, 2**20)
+
+    def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
+        around = {member, *self.listeners(member, round, world, slot)}
+        return Neighbours(dict.fromkeys(sorted(around), 1.0 / len(around)))
+
+    def listeners(self, member: int, round: int, world: World, slot: int) -> tuple[int, ...]:
+        x, y = self._sides(world)
+        row, column = divmod(member, x)
+        beside = {row * x + (column + hop) % x for hop in (-1, 1)}
+        above = {(row + hop) % y * x + column for hop in (-1, 1)}
+        return tuple(sorted((beside | above) - {member}))
+
+    def _sides(self, world: World) -> tuple[int, int]:
+        x = self.x or world.size // next(y for y in range(isqrt(world.size), 0, -1) if world.size % y == 0)
+        return x, world.size // x
+
+    def fits(self, world: World) -> None:
+        company("Grid", world)
+        if self.x is not None and world.size % self.x:
+            raise Refused(f"Grid: {world.size} members do not fill rows of {self.x}", "Grid()")
+
+
+@dataclass(frozen=True, repr=False)
+class Dissemination(Topology):
+    """In round k each member averages with the one 2**(k mod ceil(log2 n)) places before it; after every sweep of
+    ceil(log2 n) rounds the places are shuffled anew, the same for all (GossipGraD, our reading)."""
+
+    pattern: ClassVar[str] = "gossip, rotating partners"
+    fixed: ClassVar[bool] = False
+
+    def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
+        return Neighbours({member: 0.5, self._hop(member, round, world, slot, -1): 0.5})
+
+    def listeners(self, member: int, round: int, world: World, slot: int) -> tuple[int, ...]:
+        return (self._hop(member, round, world, slot, 1),)
+
+    def _hop(self, member: int, round: int, world: World, slot: int, way: int) -> int:
+        sweep, k = divmod(round, max(1, (world.size - 1).bit_length()))
+        places = _shuffled(world.size, world.seed, slot, sweep)
+        return places[(places.index(member) + way * (1 << k)) % world.size]
+
+    def fits(self, world: World) -> None:
+        company("Dissemination", world)
+
+
+@lru_cache(maxsize=256)
+def _shuffled(size: int, seed: int, slot: int, sweep: int) -> tuple[int, ...]:
+    """The members in the order of a sweep; the first sweep keeps them as they are."""
+    return tuple(sorted(range(size), key=lambda member: draw(seed, slot, sweep, member) if sweep else member))
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,39 +175,7 @@ def _reached(edges: tuple[tuple[int, int], ...]) -> set[int]:
     return reached
 
 
-@dataclass(frozen=True, repr=False)
-class RandomPeer(Topology):
-    """Draw `pulls` partners uniformly from all, oneself included, and take the mean of own and drawn (P3, pull)."""
-
-    pattern: ClassVar[str] = "gossip, random partners"
-    balanced: ClassVar[bool] = False
-    fixed: ClassVar[bool] = False
-    patient: ClassVar[bool] = False
-
-    pulls: int = 1
-
-    def __post_init__(self) -> None:
-        whole("RandomPeer", "pulls", self.pulls, 1, 1000)
-
-    def drawn(self, member: int, round: int, world: World, slot: int) -> list[int]:
-        """The partners of this round; a self-draw is one of them."""
-        return [below(world.size, world.seed, slot, round, member, pull) for pull in range(self.pulls)]
-
-    def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
-        share = 1.0 / (self.pulls + 1)
-        weights = {member: share}
-        for peer in self.drawn(member, round, world, slot):
-            weights[peer] = weights.get(peer, 0.0) + share
-        return Neighbours(weights)
-
-    def listeners(self, member: int, round: int, world: World, slot: int) -> tuple[int, ...]:
-        others = (other for other in range(world.size) if other != member)
-        return tuple(other for other in others if member in self.drawn(other, round, world, slot))
-
-    def fits(self, world: World) -> None:
-        _company("RandomPeer", world)
-
-
-def _company(owner: str, world: World) -> None:
+def company(owner: str, world: World) -> None:
+    """Refuse a world in which there is nobody to gossip with."""
     if world.size < 2:
         raise Refused(f"{owner}: gossip needs company, and there is {world.size} worker", "2 workers, or allreduce()")
