@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from gossamer.parts.codec import DGC, Codec, Dense, Difference, ErrorFeedback, Half, PowerSGD, Ternary, TopK
+from gossamer.parts.codec import (
+    DGC,
+    QSGD,
+    Codec,
+    Dense,
+    Difference,
+    ErrorFeedback,
+    Half,
+    OneBit,
+    PowerSGD,
+    Sign,
+    Ternary,
+    TopK,
+)
 from gossamer.parts.merge import Adopt, Elastic, Merge, Outer, Share
 from gossamer.parts.route import Auto, Native, Ring, Route, Torus
 from gossamer.parts.selection import Bytes, Dims, Everything, Except, Named, Part, Selection
@@ -52,6 +65,11 @@ CODECS: tuple[Codec, ...] = (
     Difference(codec=Half(), rate=1.0),
     Difference(codec=TopK(keep=0.4), rate=0.25),
     Difference(codec=PowerSGD(rank=1), rate=0.05),
+    OneBit(),
+    Sign(),
+    QSGD(),
+    QSGD(bits=2, bucket=3),
+    QSGD(bits=8, bucket=7),
 )
 MERGES: tuple[Merge, ...] = (
     Adopt(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from tests.laws.wrong_codecs import (
     Fickle,
     Forgetful,
     Grabbing,
+    Hopeful,
     Liar,
     Meddler,
     Modest,
@@ -27,7 +29,7 @@ from tests.laws.wrong_codecs import (
 )  # fmt: skip
 from torch import Tensor
 
-from gossamer.parts.codec import Block, Codec, Each, Mean, decoded
+from gossamer.parts.codec import Codec, Each, Mean, decoded
 from gossamer.parts.payload import Payload
 
 Law = Callable[[Codec], str | None]
@@ -140,12 +142,21 @@ def silence_stays_silence(codec: Codec) -> str | None:
     for shapes in (SHAPES, ((1,),), ((1, 7), (7, 1)), ((2, 2, 2, 2),)):
         memories: list[dict[str, Tensor]] = [{}, {}]
         for step in range(2):
-            zeros = [Block(torch.zeros_like(block.flat), shapes) for block in blocks(2, 0, shapes=shapes)]
+            zeros = [replace(block, flat=torch.zeros_like(block.flat)) for block in blocks(2, 0, shapes=shapes)]
             if exchange(codec, zeros, everybody([0.5, 0.5]), memories, step).mixed[0].any():
                 return f"{shapes}: zeros come back as something else"
         after = exchange(codec, blocks(2, 1, shapes=shapes), everybody([0.5, 0.5]), memories, 2)
         if not after.mixed[0].isfinite().all():
             return f"{shapes}: not finite after zeros"
+    return None
+
+
+def means_what_is_heard(codec: Codec) -> str | None:
+    """A first wire that tells what the others will hear of its sender tells the truth, to the bit."""
+    for talk, _ in talks(codec):
+        for wire, heard in zip(talk.wires[0], talk.heard_of_me, strict=True):
+            if wire.meant is not None and not torch.equal(wire.meant, heard):
+                return "what was meant is not what was heard"
     return None
 
 
@@ -171,6 +182,7 @@ LAWS = (
     loses_nothing_unless_lossy,
     comes_back_in_shape,
     silence_stays_silence,
+    means_what_is_heard,
     draws_from_its_chance_alone,
 )
 
@@ -197,6 +209,7 @@ WRONG = (
     (loses_nothing_unless_lossy, Coarse()),
     (comes_back_in_shape, Nervous()),
     (silence_stays_silence, Nervous()),
+    (means_what_is_heard, Hopeful()),
     (draws_from_its_chance_alone, Noisy()),
 )
 

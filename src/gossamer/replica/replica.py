@@ -83,15 +83,15 @@ class Replica:
         """One exchange with peers: yields wires, is sent what was heard, merges the mix back."""
         desk = self.desks[slot]
         mine = self._payload(desk)
-        block = Block(mine, desk.chosen.shapes if not desk.exchange.carries_mass else (tuple(mine.shape),))
-        mixed, _ = yield from desk.exchange.codec.converse(block, desk.memory, self._chance(slot, step))
+        block, chance = self._block(desk, mine), self._chance(slot, step)
+        mixed, _ = yield from desk.exchange.codec.converse(block, desk.memory, chance)
         self._merge(desk, mine, mixed)
 
     def push(self, slot: int, step: int) -> Generator[Wire, Answer, None]:
         """One exchange with a hub: yields the only wire, is sent the hub's answer, takes it up."""
         desk = self.desks[slot]
         mine = self._payload(desk)
-        speaking = desk.exchange.codec.converse(Block(mine, desk.chosen.shapes), desk.memory, self._chance(slot, step))
+        speaking = desk.exchange.codec.converse(self._block(desk, mine), desk.memory, self._chance(slot, step))
         wire = next(speaking)
         conclude(speaking, alone(wire))
         desk.pushes += 1
@@ -139,6 +139,12 @@ class Replica:
             if ex.carries_mass:
                 return torch.cat([mine * desk.mass, mine.new_tensor([desk.mass])])
         return mine.clone() if ex.synchrony.delay else mine
+
+    def _block(self, desk: Desk, mine: Tensor) -> Block:
+        """What the codec is given: the payload and, for a codec that looks beside it, the parameters as they are."""
+        ex, chosen = desk.exchange, desk.chosen
+        beside = chosen.take(self.parameters) if ex.codec.looks_beside else None
+        return Block(mine, (tuple(mine.shape),) if ex.carries_mass else chosen.shapes, beside)
 
     def _merge(self, desk: Desk, mine: Tensor, mixed: Tensor) -> None:
         ex, chosen = desk.exchange, desk.chosen

@@ -1,6 +1,7 @@
 """Bricks composed: exchanges, strategies, the order of a step, the catalogue and its language."""
 
-from gossamer.strategy.catalog import CATALOG, Entry
+from gossamer.strategy.catalog import CATALOG
+from gossamer.strategy.entry import Entry
 from gossamer.strategy.exchange import Exchange
 from gossamer.strategy.expression import Misread, parse, parse_trouble
 from gossamer.strategy.phases import Compute, Meet, Phase, Send, Settle, Update, phases

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from gossamer.parts.codec import DGC, Codec, ErrorFeedback, PowerSGD
+from gossamer.parts.codec import DGC, ErrorFeedback, PowerSGD
 from gossamer.parts.merge import Elastic, Outer, Share
 from gossamer.parts.payload import Order, Payload
 from gossamer.parts.refusal import whole
@@ -13,10 +10,12 @@ from gossamer.parts.route import Auto, Route
 from gossamer.parts.selection import Dims
 from gossamer.parts.synchrony import AllBut, Late, Synchrony
 from gossamer.parts.topology import Exponential, Hub, RandomPeer
+from gossamer.strategy.compressed import COMPRESSED
+from gossamer.strategy.entry import OURS, Entry
 from gossamer.strategy.exchange import Exchange
-from gossamer.strategy.strategy import AnyStrategy, Strategy
+from gossamer.strategy.strategy import Strategy
 
-OURS = "ours"  # the paper of an entry that comes from none
+__all__ = ["CATALOG", "OURS", "Entry"]
 
 
 def allreduce(route: Route = Auto()) -> Strategy:
@@ -96,26 +95,6 @@ def dgc(density: float = 0.001, momentum: float = 0.9, masking: bool = True, war
     return Strategy((Exchange(codec=DGC(density, momentum, masking=masking, warmup=warmup)),))
 
 
-def compressed(codec: Codec) -> Strategy:
-    """All-reduce of gradients through a codec, with error feedback."""
-    return Strategy((Exchange(codec=ErrorFeedback(codec)),))
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One row of the catalogue; what it says of itself is its maker's docstring, unless given."""
-
-    name: str
-    make: Callable[..., AnyStrategy]
-    paper: str
-    says: str = ""
-
-    @property
-    def sentence(self) -> str:
-        """What the system does, in one sentence."""
-        return self.says or (self.make.__doc__ or "").strip()
-
-
 CATALOG: tuple[Entry, ...] = (
     Entry("allreduce", allreduce, "Chahal et al. 2018 (P1); torus: Mikami et al. 2018 (P5)"),
     Entry("parameter_server", parameter_server, "Li et al. 2014; P1, P2, P4"),
@@ -129,4 +108,5 @@ CATALOG: tuple[Entry, ...] = (
     Entry("sgp", sgp, "Assran et al. 2019"),
     Entry("powersgd", powersgd, "Vogels et al. 2019"),
     Entry("dgc", dgc, "Lin et al. 2018; P1, algorithm 7"),
+    *COMPRESSED,
 )

@@ -1,7 +1,9 @@
 """What a tensor becomes on the wire."""
 
 from gossamer.parts.codec.dense import Dense, Half
+from gossamer.parts.codec.levels import QSGD
 from gossamer.parts.codec.powersgd import PowerSGD
+from gossamer.parts.codec.sign import OneBit, Sign
 from gossamer.parts.codec.sparse import DGC, TopK
 from gossamer.parts.codec.ternary import Ternary
 from gossamer.parts.codec.wire import (
@@ -22,6 +24,6 @@ from gossamer.parts.codec.wrappers import Difference, ErrorFeedback
 
 __all__ = [
     "Block", "Codec", "Conversation", "DGC", "Dense", "Difference", "Each", "ErrorFeedback", "Half", "Heard", "Max",
-    "Mean", "Memory", "PowerSGD", "Size", "Ternary", "TopK", "Wire", "alone",
+    "Mean", "Memory", "OneBit", "PowerSGD", "QSGD", "Sign", "Size", "Ternary", "TopK", "Wire", "alone",
     "decoded",
 ]  # fmt: skip

@@ -28,8 +28,10 @@ class TopK(Codec):
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         places = largest(block, block.flat, self.keep)
-        heard = yield Each(pack(places, block.flat[places]))
-        return scatter_mean(heard, block), spread(places, block.flat[places], block)
+        values = block.flat[places]
+        meant = spread(places, values, block)
+        heard = yield Each(pack(places, values), meant)
+        return scatter_mean(heard, block), meant
 
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
         return (exactly(sparse_bytes(shapes, itemsize, self.keep), gathered=True),)
