@@ -23,6 +23,7 @@ from tests.laws.wrong_codecs import (
     Nervous,
     Noisy,
     Sharing,
+    Soothing,
     Squared,
     Stubborn,
     Talkative,
@@ -151,6 +152,20 @@ def silence_stays_silence(codec: Codec) -> str | None:
     return None
 
 
+def what_is_not_finite_shows(codec: Codec) -> str | None:
+    """A member whose numbers stay not finite at one place is not taken for a healthy one: the mix shows it."""
+    for place, bad in ((0, float("nan")), (21, float("inf")), (35, float("-inf")), (22, float("nan"))):
+        memories: list[dict[str, Tensor]] = [{}, {}]
+        for step in range(104):  # a codec that sends a range at a time needs many
+            given = blocks(2, step)
+            given[0].flat[place] = bad
+            if not exchange(codec, given, everybody([0.5, 0.5]), memories, step).mixed[0].isfinite().all():
+                break
+        else:
+            return f"{bad} at {place} is swallowed"
+    return None
+
+
 def means_what_is_heard(codec: Codec) -> str | None:
     """A first wire that tells what the others will hear of its sender tells the truth, to the bit."""
     for talk, _ in talks(codec):
@@ -182,6 +197,7 @@ LAWS = (
     loses_nothing_unless_lossy,
     comes_back_in_shape,
     silence_stays_silence,
+    what_is_not_finite_shows,
     means_what_is_heard,
     draws_from_its_chance_alone,
 )
@@ -209,6 +225,7 @@ WRONG = (
     (loses_nothing_unless_lossy, Coarse()),
     (comes_back_in_shape, Nervous()),
     (silence_stays_silence, Nervous()),
+    (what_is_not_finite_shows, Soothing()),
     (means_what_is_heard, Hopeful()),
     (draws_from_its_chance_alone, Noisy()),
 )

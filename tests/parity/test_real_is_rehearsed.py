@@ -25,6 +25,10 @@ ARGUMENTS = {  # where an entry's defaults would show too little in so few steps
     "diloco": ["diloco(every=3)"],
     "gossip_pull": ["gossip_pull()", "gossip_pull(pulls=2, every=2)"],
     "dgc": ["dgc(density=0.2, warmup=4)"],
+    "gradient_dropping": ["gradient_dropping(keep=0.2)"],
+    "dryden": ["dryden(keep=0.2)"],
+    "adacomp": ["adacomp(bin=5)"],
+    "gaia": ["gaia(threshold=0.1)"],
 }
 COMPOSED = [  # none of these is in the catalogue
     "Exchange(codec=Ternary())",
@@ -76,10 +80,15 @@ def real(crew: Crew, strategy: AnyStrategy, momentum: float) -> Result:
     )  # fmt: skip
 
 
-def noted(steps: list[StepRecord]) -> list[tuple[object, ...]]:
+def nearness(strategy: AnyStrategy) -> float:
+    """How far the players may be apart: 16-bit wires are rounded once more where they are summed on the way."""
+    return 1e-12 if all(ex.codec.sums_exactly for ex in slots(strategy)) else 1e-3
+
+
+def noted(steps: list[StepRecord], digits: int = 9) -> list[tuple[object, ...]]:
     """What must be the same in both players' records, losses rounded as far as sums may differ in their last digits."""
     return [
-        (s.member, s.step, round(s.loss, 9), s.sent, s.heard, s.staleness, s.dropped)
+        (s.member, s.step, round(s.loss, digits), s.sent, s.heard, s.staleness, s.dropped)
         for s in sorted(steps, key=lambda s: (s.member, s.step))
     ]
 
@@ -94,8 +103,9 @@ def test_real_processes_equal_the_rehearsal(crew: Crew, expression: str) -> None
     result = real(crew, strategy, momentum)
     moved = (result.replicas - rehearsal.layout.start).abs().max()
     assert moved > 0.01, "nothing was trained, so nothing was compared"
-    torch.testing.assert_close(result.replicas, played.replicas, rtol=0, atol=1e-12)
-    assert noted(result.steps) == noted(played.steps)
+    near = nearness(strategy)
+    torch.testing.assert_close(result.replicas, played.replicas, rtol=0, atol=near)
+    assert noted(result.steps, 9 if near < 1e-9 else 2) == noted(played.steps, 9 if near < 1e-9 else 2)
     for replica, member in zip(rehearsal.replicas, result.members, strict=True):
         assert [desk.mass for desk in replica.desks] == [float(member[f"mass {s}"]) for s in range(len(replica.desks))]
     for slot, kept in rehearsal.hubs.items():

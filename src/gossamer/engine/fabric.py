@@ -57,9 +57,12 @@ class Fabric:
                 return Pending(lambda: self._each(key, wire))
 
     def neighbours(self, key: Key, wire: Wire, weights: Mapping[int, float], listeners: tuple[int, ...]) -> Pending:
-        """Begin an exchange with neighbours: my wire to all listeners, theirs to me. All wires are of one size."""
+        """Begin an exchange with neighbours: my wire to all listeners, theirs to me.
+
+        Each wires may differ in length, so their lengths go ahead of them; the others are of one size.
+        """
         body = wire.body.contiguous()
-        works = [dist.isend(body, listener, tag=key.tag) for listener in listeners]
+        works = [work for listener in listeners for work in self._put(key, body, listener, isinstance(wire, Each))]
         self.sent[key.slot] += body.nbytes * len(listeners)
 
         def wait() -> Heard:
@@ -68,8 +71,7 @@ class Fabric:
                 if sender == self.member:
                     heard.append((weights[sender], wire))
                     continue
-                theirs = torch.empty_like(body)
-                dist.recv(theirs, sender, tag=key.tag)
+                theirs = self._get(key, body, sender, isinstance(wire, Each))
                 self.heard[key.slot] += theirs.nbytes
                 heard.append((weights[sender], type(wire)(theirs)))
             for work in works:
@@ -78,6 +80,22 @@ class Fabric:
             return combine(heard)
 
         return Pending(wait)
+
+    def _put(self, key: Key, body: Tensor, listener: int, varies: bool) -> list[dist.Work | None]:
+        """Begin to send a body, its length ahead of it where that varies; an empty one needs no more than that."""
+        ahead = [torch.tensor([body.numel()], device=body.device)] if varies else []
+        parts = [*ahead, *([body] if body.numel() or not varies else [])]
+        return [dist.isend(part, listener, tag=key.tag) for part in parts]
+
+    def _get(self, key: Key, like: Tensor, sender: int, varies: bool) -> Tensor:
+        """A body as `_put` sends it, of the kind of `like` and, where that does not vary, of its length."""
+        count = torch.tensor([like.numel()], device=like.device)
+        if varies:
+            dist.recv(count, sender, tag=key.tag)
+        theirs = like.new_empty(int(count))
+        if theirs.numel() or not varies:
+            dist.recv(theirs, sender, tag=key.tag)
+        return theirs
 
     def _mean(self, key: Key, body: Tensor, route: Route) -> Pending:
         mine = body * (1.0 / self.size)
@@ -112,11 +130,24 @@ class Fabric:
         mine = torch.tensor([body.numel()], device=body.device)
         counts = [torch.zeros_like(mine) for _ in range(self.size)]
         dist.all_gather(counts, mine)
-        longest = max(int(count) for count in counts)
-        padded = body.new_zeros(longest)
-        padded[: body.numel()] = body
-        gathered = [torch.empty_like(padded) for _ in range(self.size)]
-        dist.all_gather(gathered, padded)
-        parts = [part[: int(count)] for part, count in zip(gathered, counts, strict=True)]
+        parts = self._gathered(key, body, [int(count) for count in counts])
         self.heard[key.slot] += sum(part.nbytes for member, part in enumerate(parts) if member != self.member)
         return Heard(apart=tuple((1.0 / self.size, part) for part in parts))
+
+    def _gathered(self, key: Key, body: Tensor, counts: list[int]) -> list[Tensor]:
+        """Everybody's bodies: gathered at once where they are of one length, else sent one by one, none filled up."""
+        if len(set(counts)) == 1:
+            parts = [torch.empty_like(body) for _ in counts]
+            if body.numel():
+                dist.all_gather(parts, body)
+            return parts
+        others = [member for member in range(self.size) if member != self.member]
+        works = [dist.isend(body, other, tag=key.tag) for other in others if body.numel()]
+        parts = [body if member == self.member else body.new_empty(count) for member, count in enumerate(counts)]
+        for other in others:
+            if counts[other]:
+                dist.recv(parts[other], other, tag=key.tag)
+        for work in works:
+            assert work is not None
+            work.wait()
+        return parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import frexp
 from typing import TYPE_CHECKING
 
 from gossamer.parts.chance import Chance
@@ -24,6 +25,8 @@ from gossamer.parts.refusal import Refused, told, whole
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+BIAS, LEAST = 127, -126  # of the exponent of a 32-bit float
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,6 +85,55 @@ class QSGD(Codec):
         count = elements(shapes)
         norms = _buckets(count, self.bucket) * max(4, itemsize)
         return (exactly(norms + packed_bytes(count, self.bits), gathered=True),)
+
+
+@dataclass(frozen=True, repr=False)
+class Natural(Codec):
+    """Each t, 2**a <= |t| < 2**(a+1), becomes 2**a with probability (2**(a+1) - |t|)/2**a, else 2**(a+1), signed.
+
+    Nine bits each: the exponent byte of a 32-bit float, and a sign. Below 2**-126 it is 0 or 2**-126, unbiased, too;
+    above the largest power of two its type can hold it is that power; what is not finite comes out infinite
+    (natural compression, Horvath et al. 2019).
+    """
+
+    def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
+        mine = as_bytes(_exponents(_wide(block.flat), chance, _top(block.flat)), pack_bits(block.flat < 0, 1))
+        meant = _powers(mine, block.flat)
+        heard = yield Each(mine, meant)
+        return mean_of(heard, block.flat, lambda body: _powers(body, block.flat)), meant
+
+    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
+        count = elements(shapes)
+        return (exactly(count + packed_bytes(count, 1), gathered=True),)
+
+
+def _exponents(flat: Tensor, chance: Chance, top: int) -> Tensor:
+    """Exponents, drawn and biased by 127, as bytes: 0 stands for zero and 255 for what is not finite."""
+    import torch
+
+    size = flat.abs()
+    share, exponent = torch.frexp(size)  # |t| = share 2**exponent, share from 1/2 to below 1
+    small = size < 2.0**LEAST
+    likely = torch.where(small, size * 2.0**-LEAST, 2 * share - 1)  # how likely the upper neighbour is
+    lower = torch.where(small, 0, exponent + (BIAS - 1))
+    codes = (lower + (chance.uniform_like(flat) < likely)).clamp_max_(top + BIAS)
+    return torch.where(flat.isfinite(), codes, 2 * BIAS + 1).to(torch.uint8)
+
+
+def _powers(body: Tensor, like: Tensor) -> Tensor:
+    """What a body of Natural stands for: the exponent bytes put where a 32-bit float has them."""
+    import torch
+
+    count = like.numel()
+    sizes = (body[:count].to(torch.int32) << 23).view(torch.float32).to(like.dtype)
+    return torch.where(unpack_bits(body[count:], 1, count).view(torch.bool), -sizes, sizes)
+
+
+def _top(flat: Tensor) -> int:
+    """The exponent of the largest power of two that the type of `flat` and the exponent byte both hold."""
+    import torch
+
+    return min(BIAS, frexp(torch.finfo(flat.dtype).max)[1] - 1)
 
 
 def _buckets(count: int, bucket: int) -> int:

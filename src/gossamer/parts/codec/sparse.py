@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
@@ -144,13 +145,16 @@ def spread(places: Tensor, values: Tensor, block: Block) -> Tensor:
     return full
 
 
-def scatter_mean(heard: Heard, block: Block) -> Tensor:
+Read = Callable[["Tensor", Block], "tuple[Tensor, Tensor]"]  # the places and values of a body
+
+
+def scatter_mean(heard: Heard, block: Block, read: Read = unpack) -> Tensor:
     """The weighted sum of what every sender's body stands for, added where it belongs in sender order."""
 
     def add_up() -> Tensor:
         total = block.flat.new_zeros(block.flat.shape)
         for weight, body in heard.apart:
-            places, values = unpack(body, block)
+            places, values = read(body, block)
             total[places] += weight * values
         return total
 
