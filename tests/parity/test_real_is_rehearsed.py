@@ -43,6 +43,11 @@ COMPOSED = [  # none of these is in the catalogue
     " + Exchange(payload=PARAMETERS, topology=Exponential(), synchrony=Synchrony(every=2))",
     "Exchange(topology=Hub(), synchrony=Synchrony(staleness=None, quorum=2, late=APPLY))",
     "Staged(first=Exchange(), step=4, then=Exchange(payload=DELTAS, synchrony=Synchrony(every=2), merge=Outer()))",
+    "Exchange(payload=DELTAS, codec=ErrorFeedback(codec=Threshold(threshold=0.1)))",  # at first nothing is sent
+    "Exchange(topology=Hub(), codec=ErrorFeedback(codec=Threshold(threshold=0.2)))",
+    "Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference(codec=Threshold(threshold=0.05), rate=0.4))",
+    "Exchange(topology=Cycle(), codec=AdaComp(bin=4))",
+    "Exchange(payload=DELTAS, topology=Hub(), codec=ErrorFeedback(codec=Significant(threshold=0.1)))",
 ]
 EXPRESSIONS = [e for entry in CATALOG for e in ARGUMENTS.get(entry.name, [entry.name])] + COMPOSED
 

@@ -33,9 +33,9 @@ class Slice(Codec):
 
         flat, turn = block.flat, (chance.step + chance.member) % self.of
         start, stop = self._range(turn, flat.numel())
-        mine = as_bytes(torch.tensor([turn], dtype=torch.int32, device=flat.device), flat[start:stop])
         meant = flat.new_zeros(flat.shape)
         meant[start:stop] = flat[start:stop]
+        mine = as_bytes(torch.tensor([turn], dtype=torch.int32, device=flat.device), meant[start:stop])
         heard = yield Each(mine, meant)
         return heard.once("mean", lambda: self._mean(heard, flat)), meant
 

@@ -108,7 +108,8 @@ class AdaComp(Codec):
         residual = memory.get("residual")
         total = block.flat if residual is None else block.flat + residual
         peaks = [self._peaks(part.reshape(-1)) for part in block.tensors(total)]
-        highest = torch.cat([self._each(peak, prod(shape)) for peak, shape in zip(peaks, block.shapes, strict=True)])
+        spans = [self._each(peak, prod(shape)) for peak, shape in zip(peaks, block.shapes, strict=True)]
+        highest = torch.cat(spans) if spans else total
         reached = (
             ~((total + block.flat).abs() < highest) & ~(highest <= 0) & (total != 0)
         )  # passes on what is no number
