@@ -148,6 +148,14 @@ ENTRIES: tuple[str, ...] = (
     "sgp(every=2)",
     "powersgd(rank=1)",
     "dgc(density=0.1, momentum=0.5, masking=False, warmup=4)",
+    "qsgd(bits=2)",
+    "terngrad(clip=0)",
+    "strom(threshold=0.01)",
+    "gradient_dropping(keep=0.3)",
+    "dryden(keep=0.3)",
+    "adacomp(bin=3)",
+    "ako(parts=3)",
+    "gaia(threshold=0.5)",
 )
 
 TABLE: dict[type, tuple[object, ...]] = {

@@ -27,6 +27,8 @@ PARTS: tuple[Any, ...] = (*(part for table in TABLE.values() for part in table),
 ENTRIES = {
     "backup_workers": "backups", "ssp": "staleness", "downpour": "every", "easgd": "every", "local_sgd": "every",
     "diloco": "every", "gossip_pull": "pulls", "sgp": "every", "powersgd": "rank", "dgc": "density",
+    "qsgd": "bits", "terngrad": "clip", "strom": "threshold", "gradient_dropping": "keep", "dryden": "keep",
+    "adacomp": "bin", "ako": "parts", "gaia": "threshold",
 }  # fmt: skip
 
 

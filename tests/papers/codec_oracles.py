@@ -88,7 +88,7 @@ def terngrad(w: Array, data: Data, eta: float, drawn: Drawn, clip: float = 2.5, 
     return np.tile(w, (len(data), 1))
 
 
-def strom(w: Array, data: Data, eta: float, tau: float = 0.01, mu: float = 0.0) -> Array:
+def strom(w: Array, data: Data, eta: float, tau: float = 0.1, mu: float = 0.0) -> Array:
     """residual += g; send tau sign(residual) where |residual| > tau, and subtract it."""
     return averaged(w, data, eta, mu, remembering(lambda v, m, t: tau * np.sign(v) * (np.abs(v) > tau)))
 

@@ -45,7 +45,7 @@ def terngrad(clip: float = 2.5) -> Strategy:
     return _written(Ternary(clip))
 
 
-def strom(threshold: float = 0.01) -> Strategy:
+def strom(threshold: float = 0.1) -> Strategy:
     """All-reduce of plus or minus a threshold, wherever what has gathered up passes it; the rest waits."""
     return _written(ErrorFeedback(Threshold(threshold)))
 

@@ -25,7 +25,7 @@ class Threshold(Codec):
     What is not finite has no such word: one word that stands for it makes the whole block come out as not a number.
     """
 
-    threshold: float = 0.01
+    threshold: float = 0.1
 
     def __post_init__(self) -> None:
         real("Threshold", "threshold", self.threshold, 0.0, 1e6, open_low=True)
@@ -135,8 +135,8 @@ class AdaComp(Codec):
 
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
         scales, count = len(shapes) * itemsize, elements(shapes)
-        bins = sum(-(-prod(shape) // self.bin) for shape in shapes)  # one of each bin, likely
-        return (Size(scales, scales + 4 * bins, scales + 4 * count, gathered=True),)
+        likely = min(count, 3 * sum(-(-prod(shape) // self.bin) for shape in shapes))  # seen in rehearsals: 3 of a bin
+        return (Size(scales, scales + 4 * likely, scales + 4 * count, gathered=True),)
 
 
 def _two_means(body: Tensor, block: Block) -> tuple[Tensor, Tensor]:
