@@ -42,10 +42,10 @@ class Talk:
 
 
 def blocks(size: int, key: int, dtype: torch.dtype = torch.float32, shapes: tuple = SHAPES) -> list[Block]:
-    """One block of normal numbers for each member, decided by the key."""
+    """One block of normal numbers for each member, decided by the key, with other numbers beside it."""
     count = sum(torch.Size(shape).numel() for shape in shapes)
     numbers = torch.randn(size, count, dtype=dtype, generator=torch.Generator().manual_seed(key))
-    return [Block(row, shapes) for row in numbers]
+    return [Block(row, shapes, beside) for row, beside in zip(numbers, numbers.flip(1), strict=True)]
 
 
 def everybody(weights: Sequence[float]) -> list[Mapping[int, float]]:
@@ -58,7 +58,8 @@ def exchange(
 ) -> Talk:
     """Let all members converse; member m hears each sender with the weight that rows[m] gives it."""
     talk, alike = Talk(given, rows), all(row == rows[0] for row in rows)
-    guarded = [(block.flat, block.flat.clone(), "block") for block in given]
+    lent = [tensor for block in given for tensor in (block.flat, block.beside) if tensor is not None]
+    guarded = [(tensor, tensor.clone(), "block") for tensor in lent]
     speaking = [codec.converse(block, memories[m], Chance(11, 2, step, m)) for m, block in enumerate(given)]
     wires: list[Wire] = [next(one) for one in speaking]
     while wires:

@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
-from gossamer.parts.codec import DGC, Codec, Dense, Difference, ErrorFeedback, Half, PowerSGD, Ternary, TopK
+from gossamer.parts.codec import (
+    DGC,
+    QSGD,
+    AdaComp,
+    Codec,
+    Dense,
+    Difference,
+    ErrorFeedback,
+    Half,
+    Natural,
+    OneBit,
+    PowerSGD,
+    Proportion,
+    Sign,
+    Significant,
+    Slice,
+    Ternary,
+    Threshold,
+    TopK,
+)
 from gossamer.parts.merge import Adopt, Compensated, Elastic, Merge, Outer, Share, Tempered
 from gossamer.parts.route import (
     AllGather,
@@ -108,6 +127,23 @@ CODECS: tuple[Codec, ...] = (
     Difference(codec=Half(), rate=1.0),
     Difference(codec=TopK(keep=0.4), rate=0.25),
     Difference(codec=PowerSGD(rank=1), rate=0.05),
+    OneBit(),
+    Sign(),
+    QSGD(),
+    QSGD(bits=2, bucket=3),
+    QSGD(bits=8, bucket=7),
+    Natural(),
+    Threshold(),
+    Threshold(threshold=0.7),
+    Proportion(),
+    Proportion(keep=0.4),
+    AdaComp(),
+    AdaComp(bin=4),
+    Slice(),
+    Slice(of=100),
+    Significant(),
+    Significant(threshold=2.0),
+    ErrorFeedback(codec=Significant(threshold=1.0)),
 )
 MERGES: tuple[Merge, ...] = (
     Adopt(),
@@ -177,6 +213,14 @@ ENTRIES: tuple[str, ...] = (
     "allreduce(by_size(small=halving_doubling, large=hierarchical(per_host=2, among=binary_blocks)))",
     "tencent(per_host=8, limit=1000)",
     "sony(x=2)",
+    "qsgd(bits=2)",
+    "terngrad(clip=0)",
+    "strom(threshold=0.01)",
+    "gradient_dropping(keep=0.3)",
+    "dryden(keep=0.3)",
+    "adacomp(bin=3)",
+    "ako(parts=3)",
+    "gaia(threshold=0.5)",
 )
 
 TABLE: dict[type, tuple[object, ...]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,19 +16,21 @@ from tests.laws.wrong_codecs import (
     Fickle,
     Forgetful,
     Grabbing,
+    Hopeful,
     Liar,
     Meddler,
     Modest,
     Nervous,
     Noisy,
     Sharing,
+    Soothing,
     Squared,
     Stubborn,
     Talkative,
 )  # fmt: skip
 from torch import Tensor
 
-from gossamer.parts.codec import Block, Codec, Each, Mean, decoded
+from gossamer.parts.codec import Codec, Each, Mean, decoded
 from gossamer.parts.payload import Payload
 
 Law = Callable[[Codec], str | None]
@@ -140,12 +143,35 @@ def silence_stays_silence(codec: Codec) -> str | None:
     for shapes in (SHAPES, ((1,),), ((1, 7), (7, 1)), ((2, 2, 2, 2),)):
         memories: list[dict[str, Tensor]] = [{}, {}]
         for step in range(2):
-            zeros = [Block(torch.zeros_like(block.flat), shapes) for block in blocks(2, 0, shapes=shapes)]
+            zeros = [replace(block, flat=torch.zeros_like(block.flat)) for block in blocks(2, 0, shapes=shapes)]
             if exchange(codec, zeros, everybody([0.5, 0.5]), memories, step).mixed[0].any():
                 return f"{shapes}: zeros come back as something else"
         after = exchange(codec, blocks(2, 1, shapes=shapes), everybody([0.5, 0.5]), memories, 2)
         if not after.mixed[0].isfinite().all():
             return f"{shapes}: not finite after zeros"
+    return None
+
+
+def what_is_not_finite_shows(codec: Codec) -> str | None:
+    """A member whose numbers stay not finite at one place is not taken for a healthy one: the mix shows it."""
+    for place, bad in ((0, float("nan")), (21, float("inf")), (35, float("-inf")), (22, float("nan"))):
+        memories: list[dict[str, Tensor]] = [{}, {}]
+        for step in range(104):  # a codec that sends a range at a time needs many
+            given = blocks(2, step)
+            given[0].flat[place] = bad
+            if not exchange(codec, given, everybody([0.5, 0.5]), memories, step).mixed[0].isfinite().all():
+                break
+        else:
+            return f"{bad} at {place} is swallowed"
+    return None
+
+
+def means_what_is_heard(codec: Codec) -> str | None:
+    """A first wire that tells what the others will hear of its sender tells the truth, to the bit."""
+    for talk, _ in talks(codec):
+        for wire, heard in zip(talk.wires[0], talk.heard_of_me, strict=True):
+            if wire.meant is not None and not torch.equal(wire.meant, heard):
+                return "what was meant is not what was heard"
     return None
 
 
@@ -171,6 +197,8 @@ LAWS = (
     loses_nothing_unless_lossy,
     comes_back_in_shape,
     silence_stays_silence,
+    what_is_not_finite_shows,
+    means_what_is_heard,
     draws_from_its_chance_alone,
 )
 
@@ -197,6 +225,8 @@ WRONG = (
     (loses_nothing_unless_lossy, Coarse()),
     (comes_back_in_shape, Nervous()),
     (silence_stays_silence, Nervous()),
+    (what_is_not_finite_shows, Soothing()),
+    (means_what_is_heard, Hopeful()),
     (draws_from_its_chance_alone, Noisy()),
 )
 

@@ -59,7 +59,7 @@ def test_random_strategies_train_or_are_refused() -> None:
 
     tally.clear()
     tried()
-    assert tally["trained"] >= 100 and tally["refused"] >= 10, tally
+    assert tally["trained"] >= 80 and tally["refused"] >= 10, tally
 
 
 @steady

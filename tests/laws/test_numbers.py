@@ -36,6 +36,8 @@ ENTRIES = {
     "backup_workers": "backups", "ssp": "staleness", "downpour": "every", "easgd": "every", "local_sgd": "every",
     "diloco": "every", "gossip_pull": "pulls", "sgp": "every", "powersgd": "rank", "dgc": "density",
     "tencent": "limit", "sony": "x",
+    "qsgd": "bits", "terngrad": "clip", "strom": "threshold", "gradient_dropping": "keep", "dryden": "keep",
+    "adacomp": "bin", "ako": "parts", "gaia": "threshold",
 }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -75,6 +75,29 @@ class Liar(TopK):
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         mixed, _ = yield from super().converse(block, memory, chance)
         return mixed, block.flat
+
+
+@dataclass(frozen=True, repr=False)
+class Hopeful(TopK):
+    """Means everything and sends the largest elements."""
+
+    def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
+        talking = super().converse(block, memory, chance)
+        heard = yield replace(next(talking), meant=block.flat)
+        try:
+            talking.send(heard)
+        except StopIteration as end:
+            return end.value
+
+
+@dataclass(frozen=True, repr=False)
+class Soothing(Dense):
+    """Says nothing of what is not finite."""
+
+    def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
+        said = block.flat.nan_to_num(0.0, 0.0, 0.0)
+        heard = yield Mean(said)
+        return heard.one(), said
 
 
 @dataclass(frozen=True, repr=False)
@@ -170,3 +193,15 @@ class Thrifty(ErrorFeedback):
         ended = yield from super().converse(block, memory, chance)
         memory["residual"] = memory["residual"].half().to(block.flat.dtype)
         return ended
+
+
+@dataclass(frozen=True, repr=False)
+class Patient(ErrorFeedback):
+    """Keeps the rest only once it has been answered, though the next send may come before."""
+
+    def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
+        residual = memory.get("residual")
+        whole = block.flat if residual is None else block.flat + residual
+        mixed, heard_of_me = yield from self.codec.converse(replace(block, flat=whole), memory, chance)
+        memory["residual"] = whole - heard_of_me
+        return mixed, heard_of_me

@@ -46,6 +46,10 @@ ARGUMENTS = {  # where an entry's defaults would show too little in so few steps
     "dpsgd": ["dpsgd()", "dpsgd(Grid(x=2))"],
     "osgp": ["osgp(delay=1)", "osgp(delay=3)"],
     "gossip_pga": ["gossip_pga(every=3)"],
+    "gradient_dropping": ["gradient_dropping(keep=0.2)"],
+    "dryden": ["dryden(keep=0.2)"],
+    "adacomp": ["adacomp(bin=5)"],
+    "gaia": ["gaia(threshold=0.1)"],
 }
 COMPOSED = [  # none of these is in the catalogue
     "Exchange(codec=Ternary())",
@@ -61,6 +65,11 @@ COMPOSED = [  # none of these is in the catalogue
     " + Exchange(payload=PARAMETERS, where=Named('2.*'), topology=Exponential(), synchrony=Synchrony(every=2))",
     "Exchange(topology=Hub(), synchrony=Synchrony(staleness=None, quorum=2, late=APPLY))",
     "Staged(first=Exchange(), step=4, then=Exchange(payload=DELTAS, synchrony=Synchrony(every=2), merge=Outer()))",
+    "Exchange(payload=DELTAS, codec=ErrorFeedback(codec=Threshold(threshold=0.1)))",  # at first nothing is sent
+    "Exchange(topology=Hub(), codec=ErrorFeedback(codec=Threshold(threshold=0.2)))",
+    "Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference(codec=Threshold(threshold=0.05), rate=0.4))",
+    "Exchange(topology=Cycle(), codec=AdaComp(bin=4))",
+    "Exchange(payload=DELTAS, topology=Hub(), codec=ErrorFeedback(codec=Significant(threshold=0.1)))",
 ]
 DELAYED = [  # begun at Send, heard later; bytes belong to the step that sent them
     *(f"Exchange(route={route}, synchrony=Synchrony(delay={delay}))"

@@ -45,7 +45,8 @@ def carried(crew: Crew, expression: str, steps: int) -> tuple[int, int]:
     "expression",
     ["allreduce(native)", "allreduce(ring)", "allreduce(torus)", "parameter_server", "gossip_pull", "sgp",
      "powersgd(8)", "dgc(density=0.05)", "Exchange(codec=Ternary())", "Exchange(codec=Half())",
-     "Exchange(route=Ring(), synchrony=Synchrony(delay=2))", "firecaffe", "tencent", "allreduce(halving_doubling)"],
+     "Exchange(route=Ring(), synchrony=Synchrony(delay=2))", "firecaffe", "tencent", "allreduce(halving_doubling)",
+     "one_bit", "strom(threshold=0.0001)"],
 )  # fmt: skip
 def test_recorded_bytes_are_the_bytes_that_left(four: Crew, expression: str) -> None:
     """Two runs of different length: their difference is free of the files that every run writes."""

@@ -71,7 +71,8 @@ COMPOSED = [
 UNEVEN = {  # whose period does not divide STEPS, or which switch in between, with one that does
     "easgd", "diloco", "sparknet", "post_local_sgd", "bmuf", "async_easgd", "eamsgd", "slowmo", "gossip_pga",
 }  # fmt: skip
-EVEN = [entry.name for entry in CATALOG if entry.name not in UNEVEN]
+VARYING = {"strom", "dryden", "adacomp", "ako", "gaia"}  # how much these send depends on the numbers
+EVEN = [entry.name for entry in CATALOG if entry.name not in UNEVEN | VARYING]
 
 
 @pytest.mark.parametrize("text", [*EVEN, *COMPOSED])
@@ -81,6 +82,17 @@ def test_foretold_bytes_are_the_bytes_that_leave(text: str, workers: int) -> Non
     text = text.replace("EDGES", repr((*circle, (0, 2), (2, 0), (3, 1))))
     foreseen, rounding = foretold(text, workers, lambda load: load.per_step), foretold(text, workers, lambda _: 0.5)
     assert sent_in_rehearsal(text, workers) == pytest.approx(foreseen, rel=0, abs=rounding)
+
+
+@pytest.mark.parametrize("text", VARYING)
+@pytest.mark.parametrize("workers", [4, 7])
+def test_bytes_that_vary_leave_within_their_bounds(text: str, workers: int) -> None:
+    low, high = (
+        foretold(text, workers, lambda load: load.sent.low),
+        foretold(text, workers, lambda load: load.sent.high),
+    )
+    assert low <= sent_in_rehearsal(text, workers) <= high
+    assert low < high
 
 
 def test_the_law_rejects_a_load_that_forgets_to_gather() -> None:

@@ -41,6 +41,18 @@ POSITIONS = {
     "osgp": ("decentralised", "synchronous", "gossip, rotating partners", "parameters", "none"),
     "gossipgrad": ("decentralised", "synchronous", "gossip, rotating partners", "parameters", "none"),
     "gossip_pga": ("decentralised", "synchronous", "gossip, fixed graph + all-reduce", "parameters", "none"),
+    "half": ("centralised", "synchronous", "all-reduce", "gradients", "Half()"),
+    "one_bit": ("centralised", "synchronous", "all-reduce", "gradients", "ErrorFeedback(codec=OneBit())"),
+    "qsgd": ("centralised", "synchronous", "all-reduce", "gradients", "QSGD()"),
+    "terngrad": ("centralised", "synchronous", "all-reduce", "gradients", "Ternary()"),
+    "strom": ("centralised", "synchronous", "all-reduce", "gradients", "ErrorFeedback(codec=Threshold())"),
+    "gradient_dropping": ("centralised", "synchronous", "all-reduce", "gradients", "ErrorFeedback(codec=TopK())"),
+    "dryden": ("centralised", "synchronous", "all-reduce", "gradients", "ErrorFeedback(codec=Proportion())"),
+    "adacomp": ("centralised", "synchronous", "all-reduce", "gradients", "AdaComp()"),
+    "ef_signsgd": ("centralised", "synchronous", "all-reduce", "gradients", "ErrorFeedback(codec=Sign())"),
+    "natural": ("centralised", "synchronous", "all-reduce", "gradients", "Natural()"),
+    "ako": ("centralised", "synchronous", "all-reduce", "gradients", "ErrorFeedback(codec=Slice())"),
+    "gaia": ("decentralised", "synchronous", "all-reduce", "deltas", "ErrorFeedback(codec=Significant())"),
 }
 
 

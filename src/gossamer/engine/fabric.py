@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -68,21 +68,35 @@ class Fabric:
                 return self._gather(key, body)
 
     def neighbours(self, key: Key, wire: Wire, weights: Mapping[int, float], listeners: tuple[int, ...]) -> Pending:
-        """Begin an exchange with neighbours: my wire to all listeners, theirs to me. All wires are of one size."""
-        body = wire.body.contiguous()
-        theirs = {sender: torch.empty_like(body) for sender in sorted(weights) if sender != self.member}
-        works = [dist.isend(body, listener, tag=key.tag) for listener in listeners]
-        works += [dist.irecv(inbox, sender, tag=key.tag) for sender, inbox in theirs.items()]
+        """Begin an exchange with neighbours: my wire to all listeners, theirs to me.
+
+        Each wires may differ in length, so their lengths go ahead of them; the others are of one size.
+        """
+        body, varies = wire.body.contiguous(), isinstance(wire, Each)
+        senders = [sender for sender in sorted(weights) if sender != self.member]
+        ahead = torch.tensor([body.numel()], device=body.device)
+        first = ahead if varies else body
+        heads = {sender: torch.empty_like(first) for sender in senders}
+        works = [dist.isend(first, listener, tag=key.tag) for listener in listeners]
+        works += [dist.isend(body, listener, tag=key.tag) for listener in listeners if varies and body.numel()]
+        coming = [dist.irecv(head, sender, tag=key.tag) for sender, head in heads.items()]
         self.sent[key.slot] += body.nbytes * len(listeners)
 
         def wait() -> Heard:
-            for work in works:
-                assert work is not None
-                work.wait()
-            self.heard[key.slot] += body.nbytes * len(theirs)
+            _wait(coming)
+            theirs = {s: self._body(key, s, body, int(head)) for s, head in heads.items()} if varies else heads
+            _wait(works)
+            self.heard[key.slot] += sum(part.nbytes for part in theirs.values())
             return combine([(weights[sender], type(wire)(theirs.get(sender, body))) for sender in sorted(weights)])
 
         return Pending(wait)
+
+    def _body(self, key: Key, sender: int, like: Tensor, length: int) -> Tensor:
+        """The body that follows its length; none follows a length of 0."""
+        theirs = like.new_empty(length)
+        if length:
+            dist.recv(theirs, sender, tag=key.tag)
+        return theirs
 
     def close(self) -> None:
         """Nothing more will be asked for."""
@@ -120,7 +134,7 @@ class Fabric:
     def _gather(self, key: Key, body: Tensor) -> Pending:
         """Hear every member's bytes, which may differ in number from member to member."""
         self.sent[key.slot] += body.nbytes * (self.size - 1)
-        future = self._carrier.begin(lambda: mixes.gathered(body, self._group))
+        future = self._carrier.begin(lambda: mixes.gathered(body, self._group, key.tag))
 
         def wait() -> Heard:
             parts = future.result()
@@ -145,3 +159,9 @@ class Fabric:
         out, into = counted(route, self.member, self.size, mine.numel())
         self.sent[key.slot] += out * mine.element_size()
         return out * mine.element_size(), into * mine.element_size()
+
+
+def _wait(works: Sequence[dist.Work | None]) -> None:
+    for work in works:
+        assert work is not None
+        work.wait()

@@ -16,17 +16,23 @@ from gossamer.parts.route import span
 from gossamer.replica import combine
 
 
-def gathered(body: Tensor, group: dist.ProcessGroup) -> list[Tensor]:
-    """Every member's body in member order; lengths may differ. Bytes travel, so any type of number may."""
-    mine = body.contiguous().view(torch.uint8)
+def gathered(body: Tensor, group: dist.ProcessGroup, tag: int) -> list[Tensor]:
+    """Every member's body in member order; lengths may differ. Bytes travel, so any type of number may.
+
+    Bodies of one length are gathered at once, others are sent one by one: none is filled up.
+    """
+    member, mine = dist.get_rank(group), body.contiguous().view(torch.uint8)
     length = torch.tensor([mine.numel()], device=body.device)
     lengths = [torch.zeros_like(length) for _ in range(dist.get_world_size(group))]
     dist.all_gather(lengths, length, group)
-    padded = mine.new_zeros(max(int(each) for each in lengths))
-    padded[: mine.numel()] = mine
-    heard = [torch.empty_like(padded) for _ in lengths]
-    dist.all_gather(heard, padded, group)
-    return [part[: int(each)].view(body.dtype) for part, each in zip(heard, lengths, strict=True)]
+    heard = [mine if m == member else mine.new_empty(int(each)) for m, each in enumerate(lengths)]
+    others = [m for m in range(len(lengths)) if m != member]
+    if len({part.numel() for part in heard}) > 1:
+        _swap(dict.fromkeys(others, mine), {m: heard[m] for m in others}, group, tag)
+    elif mine.numel():
+        heard = [torch.empty_like(mine) for _ in lengths]
+        dist.all_gather(heard, mine, group)
+    return [part.view(body.dtype) for part in heard]
 
 
 def mean_of_short(body: Tensor, group: dist.ProcessGroup, tag: int) -> Tensor:

@@ -99,12 +99,12 @@ class Replica:
         """One exchange with peers: yields wires, is sent what was heard, merges the mix back."""
         desk = self.desks[slot]
         mine = self._payload(desk)
-        block = Block(mine, desk.chosen.shapes if not desk.exchange.carries_mass else (tuple(mine.shape),))
         late = desk.exchange.carries_mass and desk.exchange.synchrony.delay
         kept = self._share(slot, step) if late else 0.0
         if late:  # what is sent away is gone at once; one's own share stays
             desk.mass *= kept
-        mixed, _ = yield from desk.exchange.codec.converse(block, desk.memory, self._chance(slot, step))
+        block, chance = self._block(desk, mine), self._chance(slot, step)
+        mixed, _ = yield from desk.exchange.codec.converse(block, desk.memory, chance)
         if late:
             self._arrive(desk, mixed - kept * mine)
         else:
@@ -114,7 +114,7 @@ class Replica:
         """One exchange with a hub: yields the only wire, is sent the hub's answer, takes it up."""
         desk = self.desks[slot]
         mine = self._payload(desk)
-        speaking = desk.exchange.codec.converse(Block(mine, desk.chosen.shapes), desk.memory, self._chance(slot, step))
+        speaking = desk.exchange.codec.converse(self._block(desk, mine), desk.memory, self._chance(slot, step))
         wire = next(speaking)
         conclude(speaking, alone(wire))
         desk.pushes += 1
@@ -197,6 +197,12 @@ class Replica:
             if ex.carries_mass:
                 return torch.cat([mine * desk.mass, mine.new_tensor([desk.mass])])
         return mine.clone() if ex.synchrony.delay or self._shared else mine
+
+    def _block(self, desk: Desk, mine: Tensor) -> Block:
+        """What the codec is given: the payload and, for a codec that looks beside it, the parameters as they are."""
+        ex, chosen = desk.exchange, desk.chosen
+        beside = chosen.take(self.parameters) if ex.codec.looks_beside else None
+        return Block(mine, (tuple(mine.shape),) if ex.carries_mass else chosen.shapes, beside)
 
     def _merge(self, desk: Desk, mine: Tensor, mixed: Tensor) -> None:
         ex, chosen = desk.exchange, desk.chosen

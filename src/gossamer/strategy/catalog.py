@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gossamer.parts.codec import DGC, Codec, ErrorFeedback, PowerSGD
+from gossamer.parts.codec import DGC, ErrorFeedback, PowerSGD
 from gossamer.parts.merge import Elastic, Outer, Share
 from gossamer.parts.payload import Order, Payload
 from gossamer.parts.refusal import whole
@@ -10,6 +10,7 @@ from gossamer.parts.route import Auto, Route
 from gossamer.parts.selection import Dims
 from gossamer.parts.synchrony import AllBut, Late, Synchrony
 from gossamer.parts.topology import Exponential, Hub, RandomPeer
+from gossamer.strategy.compressed import COMPRESSED
 from gossamer.strategy.entry import OURS, Entry
 from gossamer.strategy.exchange import Exchange
 from gossamer.strategy.reduced import REDUCED
@@ -96,11 +97,6 @@ def dgc(density: float = 0.001, momentum: float = 0.9, masking: bool = True, war
     return Strategy((Exchange(codec=DGC(density, momentum, masking=masking, warmup=warmup)),))
 
 
-def compressed(codec: Codec) -> Strategy:
-    """All-reduce of gradients through a codec, with error feedback."""
-    return Strategy((Exchange(codec=ErrorFeedback(codec)),))
-
-
 CATALOG: tuple[Entry, ...] = (
     Entry("allreduce", allreduce, "Chahal et al. 2018 (P1); torus: Mikami et al. 2018 (P5)"),
     Entry("parameter_server", parameter_server, "Li et al. 2014; P1, P2, P4"),
@@ -116,4 +112,5 @@ CATALOG: tuple[Entry, ...] = (
     Entry("dgc", dgc, "Lin et al. 2018; P1, algorithm 7"),
     *REDUCED,
     *RELAXED,
+    *COMPRESSED,
 )

@@ -1,7 +1,11 @@
 """What a tensor becomes on the wire."""
 
 from gossamer.parts.codec.dense import Dense, Half
+from gossamer.parts.codec.levels import QSGD, Natural
+from gossamer.parts.codec.partial import Significant, Slice
 from gossamer.parts.codec.powersgd import PowerSGD
+from gossamer.parts.codec.sign import OneBit, Sign
+from gossamer.parts.codec.signed import AdaComp, Proportion, Threshold
 from gossamer.parts.codec.sparse import DGC, TopK
 from gossamer.parts.codec.ternary import Ternary
 from gossamer.parts.codec.wire import (
@@ -21,7 +25,7 @@ from gossamer.parts.codec.wire import (
 from gossamer.parts.codec.wrappers import Difference, ErrorFeedback
 
 __all__ = [
-    "Block", "Codec", "Conversation", "DGC", "Dense", "Difference", "Each", "ErrorFeedback", "Half", "Heard", "Max",
-    "Mean", "Memory", "PowerSGD", "Size", "Ternary", "TopK", "Wire", "alone",
-    "decoded",
+    "AdaComp", "Block", "Codec", "Conversation", "DGC", "Dense", "Difference", "Each", "ErrorFeedback", "Half", "Heard",
+    "Max", "Mean", "Memory", "Natural", "OneBit", "PowerSGD", "Proportion", "QSGD", "Sign", "Significant", "Size",
+    "Slice", "Ternary", "Threshold", "TopK", "Wire", "alone", "decoded",
 ]  # fmt: skip

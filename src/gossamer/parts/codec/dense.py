@@ -43,8 +43,9 @@ class Half(Codec):
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         short = block.flat.half()
-        heard = yield Mean(short)
-        return heard.one().to(block.flat.dtype), short.to(block.flat.dtype)
+        meant = short.to(block.flat.dtype)
+        heard = yield Mean(short, meant)
+        return heard.one().to(block.flat.dtype), meant
 
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
         return (exactly(elements(shapes) * 2),)

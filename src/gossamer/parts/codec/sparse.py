@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import TYPE_CHECKING, ClassVar
@@ -28,8 +29,10 @@ class TopK(Codec):
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         places = largest(block, block.flat, self.keep)
-        heard = yield Each(pack(places, block.flat[places]))
-        return scatter_mean(heard, block), spread(places, block.flat[places], block)
+        values = block.flat[places]
+        meant = spread(places, values, block)
+        heard = yield Each(pack(places, values), meant)
+        return scatter_mean(heard, block), meant
 
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
         return (exactly(sparse_bytes(shapes, itemsize, self.keep), gathered=True),)
@@ -142,13 +145,16 @@ def spread(places: Tensor, values: Tensor, block: Block) -> Tensor:
     return full
 
 
-def scatter_mean(heard: Heard, block: Block) -> Tensor:
+Read = Callable[["Tensor", Block], "tuple[Tensor, Tensor]"]  # the places and values of a body
+
+
+def scatter_mean(heard: Heard, block: Block, read: Read = unpack) -> Tensor:
     """The weighted sum of what every sender's body stands for, added where it belongs in sender order."""
 
     def add_up() -> Tensor:
         total = block.flat.new_zeros(block.flat.shape)
         for weight, body in heard.apart:
-            places, values = unpack(body, block)
+            places, values = read(body, block)
             total[places] += weight * values
         return total
 

@@ -22,9 +22,13 @@ Shapes = Sequence[tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A wire that is heard as the weighted mean of all; linear, so it may be summed in flight."""
+    """A wire that is heard as the weighted mean of all; linear, so it may be summed in flight.
+
+    `meant`: what the others will hear of its sender, where the sender knows before anybody answers. It stays at home.
+    """
 
     body: Tensor
+    meant: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,7 @@ class Max:
     """A wire that is heard as the elementwise maximum of all: shared scalers, votes."""
 
     body: Tensor
+    meant: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,7 @@ class Each:
     """A wire that is heard sender by sender, each with its weight."""
 
     body: Tensor
+    meant: Tensor | None = None
 
 
 Wire = Mean | Max | Each
@@ -75,10 +81,14 @@ def alone(wire: Wire) -> Heard:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A bucket's tensors: one flat vector and the shapes that lie in it, of one dtype and device."""
+    """A bucket's tensors: one flat vector and the shapes that lie in it, of one dtype and device.
+
+    `beside`: the parameters of the same elements, for a codec that looks at them; it may be live storage, too.
+    """
 
     flat: Tensor
     shapes: tuple[tuple[int, ...], ...]
+    beside: Tensor | None = None
 
     def tensors(self, flat: Tensor | None = None) -> Iterator[Tensor]:
         """Views of `flat` (by default the block's own) in their shapes."""
@@ -133,9 +143,26 @@ class Codec(ABC, Value):
         """Bytes of each turn's wire, and whether it is gathered, without running."""
 
     @property
+    def looks_beside(self) -> bool:
+        """Whether it must be shown the parameters of the elements it carries."""
+        return False
+
+    @property
     def turns(self) -> int:
         """Wires per exchange; a hub or a neighbour graph can answer one."""
         return len(self.wire_bytes((), 4))
+
+
+def mean_of(heard: Heard, like: Tensor, read: Callable[[Tensor], Tensor]) -> Tensor:
+    """The weighted sum of what every sender's body is read as, added up in sender order, once for all who hear it."""
+
+    def add_up() -> Tensor:
+        total = like.new_zeros(like.shape)
+        for weight, body in heard.apart:
+            total.add_(read(body), alpha=weight)
+        return total
+
+    return heard.once("mean", add_up)
 
 
 def decoded(codec: Codec, wire: Wire, block: Block) -> Tensor:
@@ -143,7 +170,8 @@ def decoded(codec: Codec, wire: Wire, block: Block) -> Tensor:
 
     A listener with nothing to say converses and hears that sender alone.
     """
-    silent = Block(block.flat.new_zeros(block.flat.shape), block.shapes)
+    zeros = block.flat.new_zeros(block.flat.shape)
+    silent = Block(zeros, block.shapes, zeros if codec.looks_beside else None)
     listening = codec.converse(silent, {}, Chance(0, 0, 0, 0))
     next(listening)
     try:

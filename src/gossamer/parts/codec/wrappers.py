@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec.dense import Half
 from gossamer.parts.codec.sparse import TopK
-from gossamer.parts.codec.wire import Block, Codec, Conversation, Memory, Shapes, Size
+from gossamer.parts.codec.wire import Block, Codec, Conversation, Memory, Shapes, Size, Wire
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused, kind, real
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True, repr=False)
 class ErrorFeedback(Codec):
-    """What the others did not hear this time is added next time: residual = fl(input - decoded)."""
+    """What the others did not hear this time is added next time: residual = fl(input - decoded).
+
+    It is kept before anybody answers where the codec knows what will be heard: with a delay the next send comes first.
+    """
 
     remembers: ClassVar[bool] = True
 
@@ -27,9 +33,19 @@ class ErrorFeedback(Codec):
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         residual = memory.get("residual")
         whole = block.flat if residual is None else block.flat + residual
-        mixed, heard_of_me = yield from self.codec.converse(Block(whole, block.shapes), memory, chance)
-        memory["residual"] = whole - heard_of_me
+        talking = self.codec.converse(Block(whole, block.shapes, block.beside), memory, chance)
+        wire = next(talking)
+        known = wire.meant
+        if known is not None:
+            memory["residual"] = whole - known
+        mixed, heard_of_me = yield from _continued(talking, wire)
+        if known is None:
+            memory["residual"] = whole - heard_of_me
         return mixed, heard_of_me
+
+    @property
+    def looks_beside(self) -> bool:
+        return self.codec.looks_beside
 
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
         return self.codec.wire_bytes(shapes, itemsize)
@@ -57,14 +73,29 @@ class Difference(Codec):
             memory["reference"] = block.flat.new_zeros(block.flat.shape)
             memory["mixed references"] = block.flat.new_zeros(block.flat.shape)
         mine, theirs = memory["reference"], memory["mixed references"]
-        inner = Block(block.flat - mine, block.shapes)
+        inner = Block(block.flat - mine, block.shapes, block.beside)
         mixed, heard_of_me = yield from self.codec.converse(inner, memory, chance)
         mine.add_(heard_of_me)
         theirs.add_(mixed)
         return block.flat + self.rate * (theirs - mine), heard_of_me
 
+    @property
+    def looks_beside(self) -> bool:
+        return self.codec.looks_beside
+
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
         return self.codec.wire_bytes(shapes, itemsize)
+
+
+def _continued(talking: Conversation, wire: Wire) -> Conversation:
+    """The rest of a conversation whose first wire has been looked at already."""
+    while True:
+        heard = yield wire
+        try:
+            wire = talking.send(heard)
+        except StopIteration as end:
+            ended: tuple[Tensor, Tensor] = end.value
+            return ended
 
 
 def _inner(owner: str, codec: Codec) -> None:

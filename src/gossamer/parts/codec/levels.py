@@ -1,0 +1,161 @@
+"""Codecs that round each element at random to one of a few values, so that the mean over draws is the element."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import frexp
+from typing import TYPE_CHECKING
+
+from gossamer.parts.chance import Chance
+from gossamer.parts.codec.bits import as_bytes, pack_bits, packed_bytes, unpack_bits
+from gossamer.parts.codec.wire import (
+    Block,
+    Codec,
+    Conversation,
+    Each,
+    Memory,
+    Shapes,
+    Size,
+    elements,
+    exactly,
+    mean_of,
+)
+from gossamer.parts.refusal import Refused, told, whole
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+BIAS, LEAST = 127, -126  # of the exponent of a 32-bit float
+
+
+@dataclass(frozen=True, repr=False)
+class QSGD(Codec):
+    """Each `bucket` elements v become ||v|| sign(v) l/s, l one of the whole numbers beside s |v|/||v||, unbiased.
+
+    A code has `bits` bits, one of them the sign, so s = 2**(bits - 1) - 1 (QSGD, Alistarh et al. 2017).
+    """
+
+    bits: int = 4
+    bucket: int = 512
+
+    def __post_init__(self) -> None:
+        whole("QSGD", "bits", self.bits, 2, 8)
+        if self.bits not in (2, 4, 8):
+            raise Refused(f"QSGD: bits must fill a byte, so 2, 4 or 8, not {told(self.bits)}", "bits=4")
+        whole("QSGD", "bucket", self.bucket, 1, 2**30)
+
+    @property
+    def levels(self) -> int:
+        """s: how many levels there are above zero."""
+        return int(2 ** (self.bits - 1) - 1)
+
+    def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
+        mine = self._written(block.flat, chance)
+        meant = self._read(mine, block.flat)
+        heard = yield Each(mine, meant)
+        return mean_of(heard, block.flat, lambda body: self._read(body, block.flat)), meant
+
+    def _written(self, flat: Tensor, chance: Chance) -> Tensor:
+        rows = self._rows(_wide(flat))
+        norms = _norms(rows)
+        safe = norms.where(norms > 0, norms.new_ones(()))  # what is not a number is not above 0: its level is 0
+        level = rows.abs().div_(safe).mul_(self.levels).add_(self._rows(chance.uniform_like(_wide(flat)))).floor_()
+        codes = level.clamp_(max=self.levels).to(_byte()) & self.levels
+        codes |= (rows < 0).to(_byte()) << (self.bits - 1)
+        return as_bytes(norms.reshape(-1), pack_bits(codes.reshape(-1)[: flat.numel()], self.bits))
+
+    def _read(self, body: Tensor, like: Tensor) -> Tensor:
+        kind = _wide(like).dtype
+        head = _buckets(like.numel(), self.bucket) * kind.itemsize
+        units = body[:head].clone().view(kind).unsqueeze(1) / self.levels
+        codes = unpack_bits(body[head:], self.bits, like.numel())
+        values = (codes & self.levels).to(kind)
+        values = values.where(codes <= self.levels, -values)
+        return (self._rows(values) * units).reshape(-1)[: like.numel()].to(like.dtype)
+
+    def _rows(self, flat: Tensor) -> Tensor:
+        """Buckets as rows, the last one filled up with zeros."""
+        import torch
+
+        width = max(1, min(self.bucket, flat.numel()))
+        return torch.nn.functional.pad(flat, (0, -flat.numel() % width)).view(-1, width)
+
+    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
+        count = elements(shapes)
+        norms = _buckets(count, self.bucket) * max(4, itemsize)
+        return (exactly(norms + packed_bytes(count, self.bits), gathered=True),)
+
+
+@dataclass(frozen=True, repr=False)
+class Natural(Codec):
+    """Each t, 2**a <= |t| < 2**(a+1), becomes 2**a with probability (2**(a+1) - |t|)/2**a, else 2**(a+1), signed.
+
+    Nine bits each: the exponent byte of a 32-bit float, and a sign. Below 2**-126 it is 0 or 2**-126, unbiased, too;
+    above the largest power of two its type can hold it is that power; what is not finite comes out infinite
+    (natural compression, Horvath et al. 2019).
+    """
+
+    def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
+        mine = as_bytes(_exponents(_wide(block.flat), chance, _top(block.flat)), pack_bits(block.flat < 0, 1))
+        meant = _powers(mine, block.flat)
+        heard = yield Each(mine, meant)
+        return mean_of(heard, block.flat, lambda body: _powers(body, block.flat)), meant
+
+    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
+        count = elements(shapes)
+        return (exactly(count + packed_bytes(count, 1), gathered=True),)
+
+
+def _exponents(flat: Tensor, chance: Chance, top: int) -> Tensor:
+    """Exponents, drawn and biased by 127, as bytes: 0 stands for zero and 255 for what is not finite."""
+    import torch
+
+    size = flat.abs()
+    share, exponent = torch.frexp(size)  # |t| = share 2**exponent, share from 1/2 to below 1
+    small = size < 2.0**LEAST
+    likely = torch.where(small, size * 2.0**-LEAST, 2 * share - 1)  # how likely the upper neighbour is
+    lower = torch.where(small, 0, exponent + (BIAS - 1))
+    codes = (lower + (chance.uniform_like(flat) < likely)).clamp_max_(top + BIAS)
+    return torch.where(flat.isfinite(), codes, 2 * BIAS + 1).to(torch.uint8)
+
+
+def _powers(body: Tensor, like: Tensor) -> Tensor:
+    """What a body of Natural stands for: the exponent bytes put where a 32-bit float has them."""
+    import torch
+
+    count = like.numel()
+    sizes = (body[:count].to(torch.int32) << 23).view(torch.float32).to(like.dtype)
+    return torch.where(unpack_bits(body[count:], 1, count).view(torch.bool), -sizes, sizes)
+
+
+def _top(flat: Tensor) -> int:
+    """The exponent of the largest power of two that the type of `flat` and the exponent byte both hold."""
+    import torch
+
+    return min(BIAS, frexp(torch.finfo(flat.dtype).max)[1] - 1)
+
+
+def _buckets(count: int, bucket: int) -> int:
+    return -(-count // bucket)
+
+
+def _norms(rows: Tensor) -> Tensor:
+    """The 2-norm of each row, as a column; squares neither overflow nor vanish, being those of shares of the peak."""
+    peak = rows.abs().amax(1, keepdim=True) if rows.numel() else rows.new_zeros(len(rows), 1)
+    safe = peak.where(peak > 0, peak.new_ones(()))
+    norms: Tensor = (rows / safe).norm(dim=1, keepdim=True) * peak
+    return norms
+
+
+def _wide(flat: Tensor) -> Tensor:
+    """The numbers in 32 bits where they have fewer."""
+    import torch
+
+    return flat.to(torch.promote_types(flat.dtype, torch.float32))
+
+
+def _byte() -> torch.dtype:
+    import torch
+
+    return torch.uint8

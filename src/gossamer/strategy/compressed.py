@@ -1,0 +1,105 @@
+"""The systems of the catalogue that write gradients, or gains, in fewer bytes. Each is one exchange with a codec."""
+
+from __future__ import annotations
+
+from gossamer.parts.codec import (
+    QSGD,
+    AdaComp,
+    Codec,
+    ErrorFeedback,
+    Half,
+    Natural,
+    OneBit,
+    Proportion,
+    Sign,
+    Significant,
+    Slice,
+    Ternary,
+    Threshold,
+    TopK,
+)
+from gossamer.parts.payload import Payload
+from gossamer.parts.synchrony import Synchrony
+from gossamer.strategy.entry import Entry
+from gossamer.strategy.exchange import Exchange
+from gossamer.strategy.strategy import Strategy
+
+
+def half() -> Strategy:
+    """All-reduce of gradients in 16 bits."""
+    return _written(Half())
+
+
+def one_bit() -> Strategy:
+    """All-reduce of the gradient's signs and of two means per column, with error feedback."""
+    return _written(ErrorFeedback(OneBit()))
+
+
+def qsgd(bits: int = 4) -> Strategy:
+    """All-reduce of gradients rounded at random to a few levels of each bucket's norm, so that their mean is right."""
+    return _written(QSGD(bits))
+
+
+def terngrad(clip: float = 2.5) -> Strategy:
+    """All-reduce of gradients clipped, then rounded at random to -s, 0 or s, s being the same for all members."""
+    return _written(Ternary(clip))
+
+
+def strom(threshold: float = 0.1) -> Strategy:
+    """All-reduce of plus or minus a threshold, wherever what has gathered up passes it; the rest waits."""
+    return _written(ErrorFeedback(Threshold(threshold)))
+
+
+def gradient_dropping(keep: float = 0.01) -> Strategy:
+    """All-reduce of the largest hundredth of each tensor's gradient; the rest waits."""
+    return _written(ErrorFeedback(TopK(keep)))
+
+
+def dryden(keep: float = 0.01) -> Strategy:
+    """All-reduce of a fixed share of the positive and of the negative elements, each side as a mean; the rest waits."""
+    return _written(ErrorFeedback(Proportion(keep)))
+
+
+def adacomp(bin: int = 50) -> Strategy:
+    """All-reduce of what stands out in each bin of a tensor, of one size for all of it; the rest waits."""
+    return _written(AdaComp(bin))
+
+
+def ef_signsgd() -> Strategy:
+    """All-reduce of the gradient's signs times the mean size of each tensor, with error feedback."""
+    return _written(ErrorFeedback(Sign()))
+
+
+def natural() -> Strategy:
+    """All-reduce of gradients rounded at random to powers of two, so that their mean is right."""
+    return _written(Natural())
+
+
+def ako(parts: int = 4) -> Strategy:
+    """Each member sends another part of its gradient every step; the rest gathers up, and answers come a step late."""
+    return Strategy((Exchange(codec=ErrorFeedback(Slice(parts)), synchrony=Synchrony(delay=1)),))
+
+
+def gaia(threshold: float = 0.01) -> Strategy:
+    """Step locally and tell the others only what changes a parameter noticeably; the rest waits."""
+    return Strategy((Exchange(Payload.DELTAS, codec=ErrorFeedback(Significant(threshold))),))
+
+
+def _written(codec: Codec) -> Strategy:
+    return Strategy((Exchange(codec=codec),))
+
+
+COMPRESSED: tuple[Entry, ...] = (
+    Entry("half", half, "P1, P5 (mixed precision)"),
+    Entry("one_bit", one_bit, "Seide et al. 2014; P1"),
+    Entry("qsgd", qsgd, "Alistarh et al. 2017; P1"),
+    Entry("terngrad", terngrad, "Wen et al. 2017; P1"),
+    Entry("strom", strom, "Strom 2015; P1"),
+    Entry("gradient_dropping", gradient_dropping, "Aji, Heafield 2017; P1"),
+    Entry("dryden", dryden, "Dryden et al. 2016; P1"),
+    Entry("adacomp", adacomp, "Chen et al. 2018 (AdaComp); P1"),
+    Entry("ef_signsgd", ef_signsgd, "Karimireddy et al. 2019"),
+    Entry("natural", natural, "Horvath et al. 2019"),
+    Entry("ako", ako, "Watcharapichat et al. 2016 (Ako), in our reading; P2"),
+    Entry("gaia", gaia, "Hsieh et al. 2017 (Gaia), in our reading; P2"),
+)
