@@ -34,6 +34,15 @@ def softsync(
     return held, w, ages
 
 
+def hogwild(w: Array, data: Data, eta: float, order: Sequence[int]) -> tuple[Array, Array]:
+    """Read the shared w, take a gradient there, and subtract it from whatever w has become (Niu et al.)."""
+    read, done = [w] * len(data), [0] * len(data)
+    for m in order:
+        w = w - eta * gradient(read[m], data[m][done[m]])
+        read[m], done[m] = w, done[m] + 1
+    return np.array(read), w
+
+
 def dc_asgd(
     w: Array, data: Data, eta: float, order: Sequence[int], strength: float, adaptive: bool = False
 ) -> tuple[Array, Array]:
@@ -103,6 +112,15 @@ def crossbow(w: Array, data: Data, eta: float, rate: float, mu: float) -> tuple[
         x = np.array([mine - eta * gradient(mine, b) for mine, b in zip(x, now, strict=True)]) - c
         z, before = z + c.sum(0) + mu * (z - before), z
     return x, z
+
+
+def async_easgd(w: Array, data: Data, eta: float, order: Sequence[int], beta: float, tau: int) -> tuple[Array, Array]:
+    """Every tau steps d = a (x - c), c += d, a = beta/p; take the local step; x -= d; nobody waits (P1, mpiT)."""
+    x, c, done = np.tile(w, (len(data), 1)), w, [0] * len(data)
+    for m in order:
+        d = beta / len(data) * (x[m] - c) * (done[m] % tau == 0)
+        x[m], c, done[m] = x[m] - eta * gradient(x[m], data[m][done[m]]) - d, c + d, done[m] + 1
+    return x, c
 
 
 def eamsgd(
@@ -197,11 +215,20 @@ def osgp(w: Array, data: Data, eta: float, tau: int) -> tuple[Array, Array]:
     return x / mass, mass[:, 0]
 
 
-def gossip_with(w: Array, data: Data, eta: float, mixing: Callable[[int], Array], every: int = 0) -> Array:
-    """Step, then x = W_t x; every so often the mean of all besides (GossipGraD with rotating partners, Gossip-PGA)."""
+def gossipgrad(w: Array, data: Data, eta: float, heard: Callable[[int, int], int]) -> Array:
+    """Step; then x_i = (x_i + x_j)/2 with the partner j = heard(i, t) of this round (GossipGraD, our reading)."""
     x = np.tile(w, (len(data), 1))
     for t, now in enumerate(zip(*data, strict=True)):
-        x = mixing(t) @ (x - eta * np.array([gradient(mine, b) for mine, b in zip(x, now, strict=True)]))
+        x = np.array([mine - eta * gradient(mine, b) for mine, b in zip(x, now, strict=True)])
+        x = (x + x[[heard(i, t) for i in range(len(x))]]) / 2
+    return x
+
+
+def gossip_pga(w: Array, data: Data, eta: float, mixing: Array, every: int = 0) -> Array:
+    """x = W (x - eta g); every so often (0: never) the mean of all instead (Gossip-PGA)."""
+    x = np.tile(w, (len(data), 1))
+    for t, now in enumerate(zip(*data, strict=True)):
+        x = mixing @ (x - eta * np.array([gradient(mine, b) for mine, b in zip(x, now, strict=True)]))
         if every and (t + 1) % every == 0:
             x[:] = x.mean(0)
     return x

@@ -97,5 +97,5 @@ def test_rejects(expression, oracle, known):
 
 def test_these_oracles_import_numpy_and_the_network_alone():
     source = inspect.getsource(oracles)
-    assert rooms(source) == {"collections", "numpy", "tests"}
+    assert rooms(source) == {"collections", "numpy"}
     assert source.count("tests.") == source.count("from tests.papers.oracles import") == 1

@@ -78,6 +78,10 @@ RULES = {
         "Exchange(payload=DELTAS, merge=Elastic())",
         "Exchange(payload=PARAMETERS, merge=Elastic())",
     ),
+    "who looks ahead must not be read": (
+        "Exchange(payload=PARAMETERS, topology=Cycle(), merge=Elastic(lookahead=0.5))",
+        "Exchange(payload=PARAMETERS, topology=Hub(), merge=Elastic(lookahead=0.5))",
+    ),
     "speaks of what a hub does": (
         "Exchange(merge=Share())",
         "Exchange(topology=Hub(), merge=Share())",

@@ -54,6 +54,9 @@ class Stepper:
             for slot, (ex, desk) in enumerate(zip(self.exchanges, self.replica.desks, strict=True))
             if ex.hub and self.member == OWNER
         }
+        self._read: torch.Tensor | None = None
+        self.service: Service | None = None
+        self._look()
         served = any(ex.hub or ex.meets for ex in self.exchanges)
         self.service = Service(lines, self.hubs, self.replica, acknowledge=turns.scripted) if served else None
         self.counter = Counter(lines, acknowledged=turns.scripted)
@@ -91,6 +94,7 @@ class Stepper:
             with self.service.lock:
                 self.service.done = step + 1
         self._tally()
+        self._look()
         self.turns.give_way()
         if self._gated:
             self.turns.tell(step + 1)
@@ -110,12 +114,18 @@ class Stepper:
         self._tally()
         return Event(time.perf_counter() - self.began, SERVED, self.member, self._note.sent)
 
+    def _look(self) -> None:
+        """Where others may write to the parameters meanwhile, the next gradient is taken at what they are now."""
+        if any(ex.topology.trades for ex in self.exchanges):
+            with self._still():
+                self._read = torch.empty_like(self.replica.parameters) if self._read is None else self._read
+                self._read.copy_(self.replica.parameters)
+
     def _compute(self, step: int) -> None:
         replica = self.replica
         with self._still():
             replica.begin(step)
-            traded = any(ex.topology.trades for ex in self.exchanges)
-            parameters = replica.parameters.clone() if traded else replica.parameters  # others may write meanwhile
+        parameters = replica.parameters if self._read is None else self._read
         batch = tuple(part[self.stream.indices(self.member, step)] for part in self.task.train)
         self._note.loss = self.local.gradient(parameters, batch, replica.gradients, (step, self.member))
         replica.computed()

@@ -115,6 +115,8 @@ def _merge(ex: Exchange) -> Broken:
         return f"{ex.merge!r} merges {takes}, not {ex.payload!r}", ("merge", "payload")
     if ex.merge.at_hub_only and not ex.hub:
         return f"{ex.merge!r} speaks of what a hub does, and there is none", ("merge", "topology")
+    if ex.merge.lookahead and not ex.hub:
+        return f"{ex.merge!r}: who looks ahead must not be read meanwhile, and only a hub does not read", ("merge",)
     if ex.carries_mass and not isinstance(ex.merge, Adopt):
         return f"{ex.merge!r}: with a mass on the way only the whole sum keeps the mean", ("merge",)
     return None
