@@ -40,7 +40,7 @@ def vocabulary() -> dict[str, list[Item]]:
     }
     found = {title: [Item(word.name, word.name, "") for word in kind] for title, kind in words.items()}
     found |= {title: list(_axis(axis)) for title, axis in axes.items()}
-    found["synchrony: when, how stale, how many"] = list(_axis(synchrony.Synchrony, synchrony.AllBut))
+    found["synchrony: when, how stale, how many"] = list(_axis(synchrony.Synchrony, synchrony.AllBut, synchrony.OneIn))
     found["composing"] = list(_axis(*_composers()))
     return found | {"trouble (--trouble)": list(_trouble()), "task options (--task, --task-option)": list(_tasks())}
 
