@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.cli.ask import ask, told
 
 from gossamer.strategy import CATALOG, parse, parse_trouble
 from gossamer.strategy.expression import ROUTES, WORDS, parts
+from gossamer.strategy.systems import OUTSIDE, SYSTEMS
 from gossamer.tasks.build import OURS, build
 
 
 def test_json_holds_every_entry_and_its_position() -> None:
     found = told("list")
-    assert list(found) == ["strategies"]
+    assert list(found) == ["strategies", "systems"]
     assert [entry["name"] for entry in found["strategies"]] == [entry.name for entry in CATALOG]
     positions = {entry["name"]: entry["position"] for entry in found["strategies"]}
     assert positions["allreduce"] == {
@@ -33,11 +35,38 @@ def test_name_usage_and_expression_all_read_as_the_same_strategy() -> None:
         assert entry["paper"]
 
 
-def test_the_table_names_everybody() -> None:
-    result = ask("list")
+@pytest.mark.parametrize("columns", [80, 140])
+def test_everybody_is_named_in_lines_that_fit(columns: int) -> None:
+    result = ask("list", columns=columns)
     assert result.exit_code == 0
+    told = " ".join(result.stdout.split())
     for entry in CATALOG:
-        assert f"{entry.name}(" in result.stdout
+        assert f" {entry.name}(" in told
+    for system in SYSTEMS:
+        assert f"{system.name} = " in told
+    for outside in OUTSIDE:
+        assert outside.name in told
+    assert max(map(len, result.stdout.splitlines())) <= columns
+    assert len(result.stdout.splitlines()) < (250 if columns == 140 else 450)
+
+
+def test_everybody_stands_below_the_heading_of_their_place() -> None:
+    places: dict[str, list[str]] = {}
+    for line in ask("list", columns=200).stdout.splitlines():
+        if line.startswith(("Centralised", "Decentralised")):
+            heading = places.setdefault(line.strip(), [])
+        elif line.startswith("  ") and line[2:3].strip():
+            heading.append(line.split("(")[0].split("=")[0].strip())
+    assert places["Decentralised, asynchronous: parameters by parameter server"] == [
+        "async_easgd", "eamsgd", "DeepSpark", "MPCA-SGD",
+    ]  # fmt: skip
+    assert places["Centralised + decentralised, synchronous: gradients + parameters by all-reduce"] == [
+        "post_local_sgd"
+    ]
+    assert places["Centralised, bounded asynchronous: gradients by parameter server"][0] == "ssp"
+    assert "dgc" in places["Centralised, synchronous: gradients by all-reduce, compressed"]
+    first = [heading.split(",")[0] for heading in places]
+    assert first == sorted(first, key=["Centralised", "Centralised + decentralised", "Decentralised"].index)
 
 
 def test_the_vocabulary_is_what_the_reader_of_expressions_reads() -> None:
@@ -60,8 +89,8 @@ def test_words_stand_under_their_axis_and_can_be_typed() -> None:
     found = told("list", "--parts")["parts"]
     for item in found["topology"]:
         if item["name"] not in ("Graph", "Hub"):
-            staleness = None if item["name"] in ("RandomPush", "RandomPair") else 0
-            synchrony = f"Synchrony(every=2, staleness={staleness})"
+            met = item["name"].startswith("Random")  # a partner that is met as it is: nobody is in step with it
+            synchrony = "Synchrony(every=2, staleness=None)" if met else "Synchrony(every=2)"
             assert parse(f"Exchange(payload=PARAMETERS, topology={item['name']}(), synchrony={synchrony})")
     for item in found["trouble"]:
         assert parse_trouble(f"{item['name']}(0, 2)").lines

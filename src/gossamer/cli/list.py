@@ -7,111 +7,109 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
+    from gossamer.cli.filters import Filter
+    from gossamer.cli.rows import Row
 
-    from gossamer.strategy import Entry, Position
+HELP = """List the catalogue by its place in the taxonomy: every named strategy, what it does, and its paper.
 
-NARROW = 100  # characters: a terminal with fewer gets no table
-WORDS = "Every word that expressions are made of: gossamer list --parts"
+Below the entries stand systems that are one of our expressions under another name; placing them is our doing.
+
+Filters combine. A word may be cut short where it stays clear, and whoever has several words is found by each.
+
+    gossamer list --sync async --exchange parameters
+
+    gossamer list --pattern gossip
+
+    gossamer list easgd
+"""
 
 
 def list_strategies(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One entry or system, in full.")] = None,
+    sync: Annotated[str | None, typer.Option(metavar="WORD", help="synchronous, bounded or asynchronous.")] = None,
+    exchange: Annotated[str | None, typer.Option(metavar="WORD", help="gradients, parameters or deltas.")] = None,
+    optimisation: Annotated[
+        str | None,
+        typer.Option("--optimisation", "--optimization", metavar="WORD", help="centralised or decentralised."),
+    ] = None,
+    pattern: Annotated[
+        str | None, typer.Option(metavar="WORD", help="all-reduce, 'parameter server', gossip or a kind of gossip.")
+    ] = None,
+    compression: Annotated[str | None, typer.Option(metavar="WORD", help="none, any or the name of a codec.")] = None,
     parts: Annotated[
         bool, typer.Option("--parts", metavar="", help="Instead, every word an expression may use, axis by axis.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="One JSON object on stdout.")] = False,
 ) -> None:
-    """List the catalogue: every named strategy, what it does, where it stands, and its paper."""
-    from gossamer.cli import parts as words
-    from gossamer.cli.screen import put_json
-    from gossamer.strategy import CATALOG
+    """Read the filters, then print what passes or write it as JSON."""
+    from gossamer.cli import filters
 
-    if parts and as_json:
-        put_json(
-            {
-                "parts": {
-                    title.split(":")[0].split(" (")[0]: [vars(item) for item in items]
-                    for title, items in words.vocabulary().items()
-                }
-            }
-        )
-    elif parts:
-        words.draw()
-    elif as_json:
-        put_json({"strategies": [_told(entry) for entry in CATALOG]})
-    else:
-        _draw(CATALOG)
-
-
-def _told(entry: Entry) -> dict[str, object]:
-    from dataclasses import asdict
-
-    from gossamer.strategy import position
-
-    made = entry.make()
-    return {
-        "name": entry.name,
-        "usage": usage(entry),
-        "expression": repr(made),
-        "sentence": entry.sentence,
-        "paper": entry.paper,
-        "position": asdict(position(made)),
-    }
-
-
-def usage(entry: Entry) -> str:
-    """The name with every option and its default, as it may be typed."""
-    from inspect import signature
-
-    options = signature(entry.make).parameters.values()
-    return f"{entry.name}({', '.join(f'{option.name}={option.default!r}' for option in options)})"
-
-
-def _draw(entries: tuple[Entry, ...]) -> None:
-    from rich.text import Text
-
-    from gossamer.cli.screen import out
-
-    console = out()
-    if console.width >= NARROW:
-        console.print(_table(entries))
-    else:
-        for entry in entries:
-            console.print(_block(entry))
-    console.print(Text("Every name works bare, or with options as written. Try: gossamer show NAME", style="dim"))
-    console.print(Text(f"What P1 to P5 are, README says. {WORDS}", style="dim"))
-
-
-def _block(entry: Entry) -> RenderableType:
-    """An entry for a terminal too narrow for four columns: one thing below the other."""
-    from rich.padding import Padding
-    from rich.text import Text
-
-    from gossamer.strategy import position
-
-    about = Text.assemble(
-        (usage(entry), "bold cyan"), f"\n{entry.sentence}\n", (in_words(position(entry.make())), "green")
+    asked = filters.asked(
+        {
+            "--optimisation": optimisation,
+            "--sync": sync,
+            "--exchange": exchange,
+            "--pattern": pattern,
+            "--compression": compression,
+        }
     )
-    return Padding(about + Text(f"\n{entry.paper}", "dim"), (0, 0, 1, 0))
+    _alone(name, asked, parts)
+    if parts:
+        _words(as_json)
+    elif name is not None:
+        _one(name, as_json)
+    else:
+        _all(asked, as_json)
 
 
-def _table(entries: tuple[Entry, ...]) -> Table:
-    from rich.table import Table
+def _alone(name: str | None, asked: list[Filter], parts: bool) -> None:
+    """A name and --parts leave nothing to filter."""
+    from gossamer.parts.refusal import Refused
 
-    from gossamer.strategy import position
-
-    table = Table(box=None, padding=(0, 3, 1, 0), pad_edge=False, header_style="dim", expand=True)
-    table.add_column("strategy", style="bold cyan", min_width=25, ratio=7, overflow="fold")
-    table.add_column("what it does", ratio=10)
-    table.add_column("where it stands", style="green", ratio=9, overflow="fold")
-    table.add_column("paper", style="dim", ratio=6)
-    for entry in entries:
-        table.add_row(usage(entry), entry.sentence, in_words(position(entry.make())), entry.paper)
-    return table
+    if parts and name is not None:
+        raise Refused("list: --parts lists every word there is", f"gossamer list {name}")
+    if asked and (parts or name is not None):
+        alone = "--parts" if parts else name
+        raise Refused(f"list: {alone} leaves nothing to filter with {asked[0]}", f"gossamer list {alone}")
 
 
-def in_words(place: Position) -> str:
-    """A position in the taxonomy as one phrase."""
-    written = "" if place.compression == "none" else f", written as {place.compression}"
-    return f"{place.optimisation}, {place.scheduling}: {place.exchanged} by {place.pattern}{written}"
+def _words(as_json: bool) -> None:
+    from gossamer.cli import parts
+    from gossamer.cli.screen import put_json
+
+    if as_json:
+        axes = {title.split(":")[0].split(" (")[0]: items for title, items in parts.vocabulary().items()}
+        put_json({"parts": {axis: [vars(item) for item in items] for axis, items in axes.items()}})
+    else:
+        parts.draw()
+
+
+def _one(name: str, as_json: bool) -> None:
+    from gossamer.cli import list_screen, rows
+
+    entries, systems = rows.named(name)
+    if as_json:
+        _put(entries, systems)
+    else:
+        list_screen.draw_one([*entries, *systems])
+
+
+def _all(asked: list[Filter], as_json: bool) -> None:
+    from gossamer.cli import filters, list_screen, rows
+    from gossamer.cli.screen import aside, out
+
+    every = rows.entries(), rows.systems()
+    entries, systems = (filters.passing(some, asked) for some in every)
+    if as_json:
+        _put(entries, systems)
+    elif entries or systems:
+        list_screen.draw(entries, systems, asked)
+    if not entries and not systems:
+        console = aside() if as_json else out()
+        console.print(filters.why_nothing([*every[0], *every[1]], asked), markup=False)
+
+
+def _put(entries: list[Row], systems: list[Row]) -> None:
+    from gossamer.cli.screen import put_json
+
+    put_json({"strategies": [row.told() for row in entries], "systems": [row.told() for row in systems]})

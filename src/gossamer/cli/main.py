@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from gossamer.cli.list import HELP as LIST
 from gossamer.cli.list import list_strategies
 from gossamer.cli.rehearse import HELP as REHEARSE
 from gossamer.cli.rehearse import rehearse
@@ -76,7 +77,9 @@ def theirs(error: Exception) -> bool:
 
 
 app = typer.Typer(cls=Door, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
-app.command("list", cls=Command, short_help="The catalogue: every named strategy and its paper.")(list_strategies)
+app.command("list", cls=Command, help=LIST, short_help="The catalogue: every named strategy and its paper.")(
+    list_strategies
+)
 app.command(cls=Command, help=SHOW, short_help="What a step of a strategy does, sends and mixes.")(show)
 app.command(cls=Command, help=REHEARSE, short_help="Train on imagined machines; compare strategies.")(rehearse)
 

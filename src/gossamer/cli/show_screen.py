@@ -8,7 +8,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from gossamer.cli.list import in_words
 from gossamer.cli.screen import fits, out
 from gossamer.cli.units import told_bytes, told_rate, told_seconds, told_workers
 from gossamer.strategy import position
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
     from gossamer.cli.sight import Sight
     from gossamer.cli.timeline import Row
+    from gossamer.strategy import Position
     from gossamer.strategy.describe import Load, Matrix
 
 COLOURS = {"Compute": "green", "Update": "yellow", "Send": "cyan", "Settle": "bright_blue", "Meet": "magenta"}
@@ -34,13 +34,19 @@ def draw(sight: Sight) -> None:
     written = repr(sight.strategy)
     if written != sight.text:
         console.print(Text(f"= {written}", style="dim"))
-    _part(console, "Where it stands", Text(f"data parallel, {in_words(position(sight.strategy))}"))
+    _part(console, "Where it stands", Text(f"data parallel, {_stands(position(sight.strategy))}"))
     _part(console, _over_steps(sight), _steps(sight))
     table = _sending(sight)
     _part(console, "What it sends", *([table] if fits(console, table, INDENT) else _listed(table)))
     _part(console, "How it mixes", *(_mixing(sight, load) for load in sight.loads))
     for note in sight.notes:
         console.print(Padding(Text(f"· {note}", style="dim"), (0, 0, 0, INDENT), expand=False))
+
+
+def _stands(place: Position) -> str:
+    """A position in the taxonomy as one phrase."""
+    written = "" if place.compression == "none" else f", written as {place.compression}"
+    return f"{place.optimisation}, {place.scheduling}: {place.exchanged} by {place.pattern}{written}"
 
 
 def _part(console: Console, title: str, *things: RenderableType) -> None:
