@@ -38,7 +38,7 @@ POSITIONS = {
     "gossip_push": ("decentralised", "asynchronous", "gossip, random partners", "parameters", "none"),
     "dpsgd": ("decentralised", "synchronous", "gossip, fixed graph", "parameters", "none"),
     "adpsgd": ("decentralised", "asynchronous", "gossip, random partners", "parameters", "none"),
-    "osgp": ("decentralised", "synchronous", "gossip, rotating partners", "parameters", "none"),
+    "osgp": ("decentralised", "bounded asynchronous", "gossip, rotating partners", "parameters", "none"),
     "gossipgrad": ("decentralised", "synchronous", "gossip, rotating partners", "parameters", "none"),
     "gossip_pga": ("decentralised", "synchronous", "gossip, fixed graph + all-reduce", "parameters", "none"),
     "half": ("centralised", "synchronous", "all-reduce", "gradients", "Half()"),
@@ -51,7 +51,7 @@ POSITIONS = {
     "adacomp": ("centralised", "synchronous", "all-reduce", "gradients", "AdaComp()"),
     "ef_signsgd": ("centralised", "synchronous", "all-reduce", "gradients", "ErrorFeedback(codec=Sign())"),
     "natural": ("centralised", "synchronous", "all-reduce", "gradients", "Natural()"),
-    "ako": ("centralised", "synchronous", "all-reduce", "gradients", "ErrorFeedback(codec=Slice())"),
+    "ako": ("centralised", "bounded asynchronous", "all-reduce", "gradients", "ErrorFeedback(codec=Slice())"),
     "gaia": ("decentralised", "synchronous", "all-reduce", "deltas", "ErrorFeedback(codec=Significant())"),
 }
 

@@ -46,8 +46,9 @@ def _optimisation(ex: Exchange) -> str:
 
 
 def _scheduling(ex: Exchange) -> str:
+    """In step, never further behind than a bound (a delay is one: its answers are that old), or without any."""
     if ex.synchrony.staleness == 0:
-        return "synchronous"
+        return "bounded asynchronous" if ex.synchrony.delay else "synchronous"
     return "asynchronous" if ex.synchrony.staleness is None else "bounded asynchronous"
 
 
