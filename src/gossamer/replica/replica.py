@@ -246,6 +246,7 @@ class Replica:
             if desk.exchange.synchrony.delay
             else None
         )
+        agreed = agreed.to(self.parameters.dtype)  # 16-bit wires are heard in 32 bits; what is kept is what is held
         desk.memory["anchor"] = agreed.clone()
         desk.chosen.put(self.parameters, agreed if gained is None else agreed + gained)
 
