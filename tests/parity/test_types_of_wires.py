@@ -8,8 +8,9 @@ import pytest
 import torch
 from tests.parity import odd_codecs
 
+from gossamer.engine.counter import Counter
 from gossamer.engine.crew import Crew
-from gossamer.engine.service import DTYPES, Counter, Lines
+from gossamer.engine.lines import DTYPES, Lines
 from gossamer.parts.codec import Mean
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer

@@ -8,36 +8,29 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from gossamer.parts.codec import Each, Max, Mean, Wire
+from gossamer.engine.lines import (
+    ANSWER,
+    ASK,
+    BYE,
+    DTYPES,
+    HEADER,
+    HEAR,
+    PULL,
+    TAKEN,
+    TELL,
+    TRADE,
+    WIRES,
+    Lines,
+    head,
+)
+from gossamer.parts.codec import Wire
 from gossamer.records import Note
 from gossamer.replica import Answer, Hub, Replica
-
-PULL, TELL, TRADE, PUSH, BYE, TAKEN, ANSWER = range(7)
-WIRES: tuple[type[Mean] | type[Max] | type[Each], ...] = (Mean, Max, Each)
-DTYPES = (
-    torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
-    torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.bool,
-)  # fmt: skip
-ASK, HEAR = 1, 2  # tags of headers; a body follows its header under the next number
-HEADER = 8
-
-
-@dataclass(frozen=True)
-class Lines:
-    """Process groups beside the default one, so that no thread stands in another's way.
-
-    Services ask and reply over gloo, which can hear from anyone; mixes that a carrier performs use the default backend.
-    """
-
-    asks: dist.ProcessGroup
-    replies: dist.ProcessGroup
-    mixes: dist.ProcessGroup
 
 
 class Service:
@@ -77,7 +70,7 @@ class Service:
         self._part(self.member)
         for other in range(self.size):
             if other != self.member:
-                dist.send(_header(BYE), other, self.lines.asks, ASK)
+                dist.send(head(BYE), other, self.lines.asks, ASK)
         self._thread.join()
         for said in self._leaving.values():
             for work, _ in said:
@@ -119,7 +112,7 @@ class Service:
         with self.lock:
             shown = self._replica.shown(slot).clone()
             self.visits.send(slot, shown.nbytes)
-            self._say(asker, _header(ANSWER, slot, shown.nbytes, self.done), shown)
+            self._say(asker, head(ANSWER, slot, shown.nbytes, self.done), shown)
 
     def _keep(self, sender: int, header: Tensor) -> None:
         """Somebody lays its parameters, as they were at its step, into the inbox."""
@@ -130,7 +123,7 @@ class Service:
             self.visits.hear(slot, told.nbytes)
             self.visits.aged(self.done - step)
             if self._acknowledge:
-                self._say(sender, _header(TAKEN, slot), None)
+                self._say(sender, head(TAKEN, slot), None)
 
     def _trade(self, sender: int, header: Tensor) -> None:
         """Become the mean of oneself and the sender, and hand back what one was."""
@@ -140,7 +133,7 @@ class Service:
             mine = self._replica.trade(slot, told)
             self.visits.hear(slot, told.nbytes)
             self.visits.send(slot, mine.nbytes)
-            self._say(sender, _header(ANSWER, slot, mine.nbytes, self.done), mine)
+            self._say(sender, head(ANSWER, slot, mine.nbytes, self.done), mine)
 
     def _heard(self, sender: int, slot: int) -> Tensor:
         """The parameters that follow a header; all members' are alike in size and dtype."""
@@ -157,7 +150,7 @@ class Service:
             hub = self.hubs[slot]
             answers = hub.push(sender, round, WIRES[kind](body.to(hub.centre.device)))
             if self._acknowledge:
-                self._say(sender, _header(TAKEN, slot), None)
+                self._say(sender, head(TAKEN, slot), None)
             self._deliver(slot, answers)
 
     def _deliver(self, slot: int, answers: list[tuple[int, Answer]]) -> None:
@@ -168,7 +161,7 @@ class Service:
                 self._news.notify_all()
             else:
                 numbers = (answer.values.nbytes, answer.version, answer.staleness, int(answer.dropped))
-                self._say(member, _header(ANSWER, slot, *numbers), answer.values)
+                self._say(member, head(ANSWER, slot, *numbers), answer.values)
 
     def _say(self, member: int, header: Tensor, body: Tensor | None) -> None:
         """Begin to send; nobody waits here, since whom we speak to may itself be waiting for us elsewhere."""
@@ -183,76 +176,3 @@ class Service:
             work, _ = said.popleft()
             assert work is not None
             work.wait()
-
-
-class Counter:
-    """The other side: how a member asks another one's service."""
-
-    def __init__(self, lines: Lines, *, acknowledged: bool) -> None:
-        self._lines, self._acknowledged = lines, acknowledged
-        self._answers: dict[tuple[int, int], deque[tuple[Tensor, Tensor]]] = {}
-
-    def pull(self, owner: int, slot: int, like: Tensor) -> tuple[Tensor, int]:
-        """Another member's parameters as they are right now, and how many steps it has completed."""
-        dist.send(_header(PULL, slot), owner, self._lines.asks, ASK)
-        header, values = self._hear(owner, slot, like)
-        return values, int(header[3])
-
-    def tell(self, target: int, slot: int, step: int, mine: Tensor) -> None:
-        """Lay one's parameters into another member's inbox."""
-        dist.send(_header(TELL, slot, step), target, self._lines.asks, ASK)
-        dist.send(mine.contiguous().cpu(), target, self._lines.asks, ASK + 16)
-        if self._acknowledged:
-            while not self._next(target, mine):
-                pass
-
-    def trade(self, partner: int, slot: int, mine: Tensor) -> tuple[Tensor, int]:
-        """Make another member the mean of both: what it was before, and how many steps it has completed."""
-        dist.send(_header(TRADE, slot), partner, self._lines.asks, ASK)
-        dist.send(mine.contiguous().cpu(), partner, self._lines.asks, ASK + 16)
-        header, values = self._hear(partner, slot, mine)
-        return values, int(header[3])
-
-    def push(self, owner: int, slot: int, round: int, wire: Wire, like: Tensor) -> None:
-        """Tell a hub; its answer comes when it is due."""
-        body = wire.body.contiguous().cpu()
-        kind, dtype = WIRES.index(type(wire)), _number(body.dtype)
-        dist.send(_header(PUSH, slot, round, body.numel(), kind, dtype), owner, self._lines.asks, ASK)
-        dist.send(body, owner, self._lines.asks, ASK + 16)
-        if self._acknowledged:
-            while not self._next(owner, like):
-                pass
-
-    def answer(self, owner: int, slot: int, like: Tensor) -> Answer:
-        """What the hub said to the earliest push that it has not yet answered."""
-        header, values = self._hear(owner, slot, like)
-        return Answer(values, int(header[3]), int(header[4]), bool(header[5]))
-
-    def _hear(self, owner: int, slot: int, like: Tensor) -> tuple[Tensor, Tensor]:
-        key = (owner, slot)
-        while not self._answers.get(key):
-            self._next(owner, like)
-        return self._answers[key].popleft()
-
-    def _next(self, owner: int, like: Tensor) -> bool:
-        """Hear one message; True if it says that a push was taken."""
-        header = torch.empty(HEADER, dtype=torch.int64)
-        dist.recv(header, owner, self._lines.replies, HEAR)
-        if int(header[0]) == TAKEN:
-            return True
-        values = torch.empty(int(header[2]) // like.element_size(), dtype=like.dtype)
-        dist.recv(values, owner, self._lines.replies, HEAR + 16)
-        self._answers.setdefault((owner, int(header[1])), deque()).append((header, values.to(like.device)))
-        return False
-
-
-def _number(dtype: torch.dtype) -> int:
-    """What stands for a type of number in a header."""
-    if dtype not in DTYPES:
-        known = ", ".join(str(one).removeprefix("torch.") for one in DTYPES)
-        raise TypeError(f"a wire of {dtype} cannot travel to a hub; those that can are {known}")
-    return DTYPES.index(dtype)
-
-
-def _header(*numbers: int) -> Tensor:
-    return torch.tensor([*numbers, *[0] * (HEADER - len(numbers))], dtype=torch.int64)

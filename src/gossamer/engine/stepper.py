@@ -10,8 +10,10 @@ from contextlib import contextmanager, nullcontext
 
 import torch
 
+from gossamer.engine.counter import Counter
 from gossamer.engine.fabric import Fabric, Key, Pending
-from gossamer.engine.service import Counter, Lines, Service
+from gossamer.engine.lines import Lines
+from gossamer.engine.service import Service
 from gossamer.engine.turns import Turns
 from gossamer.parts.codec import Heard, Wire
 from gossamer.parts.topology import Everyone, Into, Neighbours, Pair

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 from torch.distributed.distributed_c10d import Store
 
 from gossamer.engine.job import Job
-from gossamer.engine.service import Lines
+from gossamer.engine.lines import Lines
 from gossamer.engine.stepper import Stepper
 from gossamer.engine.turns import Turns
 from gossamer.parts.refusal import Refused, whole

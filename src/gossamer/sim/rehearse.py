@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -11,15 +11,14 @@ from torch.func import functional_call
 
 from gossamer.parts.codec import Heard, Wire
 from gossamer.parts.payload import Payload
-from gossamer.parts.topology import Into, Neighbours, Pair
 from gossamer.records import SERVED, Evaluation, Event, Note
 from gossamer.replica import Hub, Layout, Replica, conclude
-from gossamer.sim import prices
 from gossamer.sim.clock import PARK, TURN, Clock, Life, Turns
 from gossamer.sim.cluster import Cluster
 from gossamer.sim.gradients import Gradients
 from gossamer.sim.line import Line
 from gossamer.sim.links import Links
+from gossamer.sim.meetings import Meetings
 from gossamer.sim.office import Office
 from gossamer.sim.plan import Outcome, Plan
 from gossamer.strategy import Compute, Meet, Send, Settle, Update, at, phases, slots
@@ -60,6 +59,7 @@ class Rehearsal:
         self.done = [0] * size
         self.dead: set[int] = set()
         self.clock: Clock | Turns = Clock([])
+        self.meetings = Meetings(self)
         self._total = 0
         self._gated: set[int] = set()
         self._speaking: dict[tuple[int, int, int], Generator[Wire, Heard, None]] = {}
@@ -172,66 +172,8 @@ class Rehearsal:
             self._push(member, slot, step)
             yield from self._take_answer(member, slot)
             return
-        match ex.topology.mixing(member, ex.round(step), self.world, slot):
-            case Neighbours(weights):
-                yield from self._pull(member, slot, step, weights)
-            case Into(target):
-                self._tell(member, slot, step, target)
-            case Pair(partner):
-                yield from self._trade(member, slot, step, partner)
-            case other:
-                raise AssertionError(f"{other} is not met")
-
-    def _pull(self, member: int, slot: int, step: int, weights: Mapping[int, float]) -> Life:
-        """Read partners as they are."""
-        began, note = self.clock.now, self.notes[member]
-        partners = [other for other in weights if other != member]
-        if self.dead.intersection(partners):  # nobody answers: nothing is heard
-            return
-        shown = {other: self.replicas[other].shown(slot) for other in partners}
-        self.replicas[member].pull(slot, weights, shown)
-        heard, transfer = began, self.cluster.latency
-        for other, tensor in shown.items():
-            self.notes[other].send(slot, tensor.nbytes)
-            note.hear(slot, tensor.nbytes)
-            note.aged(step - self.done[other])
-            heard = max(heard, self.links.carry(other, member, tensor.nbytes, began + self.cluster.latency))
-            transfer += prices.message(self.cluster, tensor.nbytes).seconds
-        if heard > began:
-            yield heard
-        note.passed(self.clock.now - began, transfer)
-
-    def _tell(self, member: int, slot: int, step: int, target: int) -> None:
-        """Send oneself to a target's inbox, wait for nothing, and take up one's own inbox."""
-        if target != member:
-            told = self.replicas[member].shown(slot).clone()
-            self.notes[member].send(slot, told.nbytes)
-            arrival = self.links.carry(member, target, told.nbytes, self.clock.now)
-            self.clock.call(arrival, lambda: self._lay_in(target, slot, step, told))
-        self.replicas[member].take_up(slot, 2 if target == member else 1)
-
-    def _lay_in(self, target: int, slot: int, step: int, told: Tensor) -> None:
-        if target not in self.dead:
-            self.replicas[target].lay_in(slot, told)
-            self.notes[target].hear(slot, told.nbytes)
-            self.notes[target].aged(self.done[target] - step)
-
-    def _trade(self, member: int, slot: int, step: int, partner: int) -> Life:
-        """Both become the mean of the two, now; the partner's gradient stays that of what it was."""
-        if partner in self.dead:
-            return
-        began, note = self.clock.now, self.notes[member]
-        self.gradients.settle(partner)
-        told = self.replicas[member].shown(slot).clone()
-        theirs = self.replicas[partner].trade(slot, told)
-        self.replicas[member].traded(slot, told, theirs)
-        for one, other in ((member, partner), (partner, member)):
-            self.notes[one].send(slot, told.nbytes)
-            self.notes[other].hear(slot, told.nbytes)
-        note.aged(step - self.done[partner])
-        there = self.links.carry(member, partner, told.nbytes, began)
-        yield self.links.carry(partner, member, told.nbytes, there)
-        note.passed(self.clock.now - began, 2 * prices.message(self.cluster, told.nbytes).seconds)
+        mixing = ex.topology.mixing(member, ex.round(step), self.world, slot)
+        yield from self.meetings.play(member, slot, step, mixing)
 
     def _push(self, member: int, slot: int, step: int) -> None:
         replica, line = self.replicas[member], self.hubs[slot]
