@@ -13,8 +13,8 @@ from gossamer.parts.payload import Payload
 from gossamer.parts.synchrony import Late
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
+from gossamer.replica.desk import Answer
 from gossamer.replica.layout import Chosen
-from gossamer.replica.replica import Answer
 from gossamer.strategy import Exchange
 
 

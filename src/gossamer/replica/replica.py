@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,41 +11,12 @@ from torch import Tensor
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec import Block, Heard, Wire, alone
 from gossamer.parts.payload import Payload
-from gossamer.parts.refusal import Refused
 from gossamer.parts.topology import hears
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
+from gossamer.replica.desk import Answer, Desk, check_agreed
 from gossamer.replica.layout import Chosen, Layout
-from gossamer.strategy import AnyStrategy, Exchange, Staged, at, company, since, slots, spells
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a hub says to a push: its values, its version, and how many versions old the pushed gradient was."""
-
-    values: Tensor
-    version: int
-    staleness: int = 0
-    dropped: bool = False
-
-
-@dataclass
-class Desk:
-    """What a replica keeps for one slot: the tensors it carries, its memories, its mass, its place at the hub."""
-
-    exchange: Exchange
-    chosen: Chosen
-    memory: dict[str, Tensor]
-    mass: float = 1.0
-    version: int = 0
-    pushes: int = 0
-    inbox: Tensor | None = None  # the sum of what others laid in, and how many did
-    letters: int = 0
-
-    @property
-    def round(self) -> int:
-        """The hub's round that the next push belongs to: its own count where all must be in, else the hub's version."""
-        return self.pushes if self.exchange.synchrony.quorum is None else self.version
+from gossamer.strategy import AnyStrategy, at, company, since, slots, spells
 
 
 class Replica:
@@ -72,7 +42,7 @@ class Replica:
         self._shared = any(desk.exchange.topology.trades for desk in self.desks)  # others may write to the parameters
         for exchanges in spells(strategy):
             company.check_tensors([(ex, self.desks[slot].chosen.places) for slot, ex in exchanges])
-        _agreed(strategy, self.desks)
+        check_agreed(strategy, self.desks)
 
     def begin(self, step: int) -> None:
         """A step begins: gradients will be new, and a spell that begins takes its anchors."""
@@ -256,21 +226,6 @@ class Replica:
 
     def _chance(self, slot: int, step: int) -> Chance:
         return Chance(self.world.seed, slot, step, self.member)
-
-
-def _agreed(strategy: AnyStrategy, desks: list[Desk]) -> None:
-    """Refuse deltas of tensors on which the members do not agree when their spell begins."""
-    if not isinstance(strategy, Staged):
-        return
-    switch = len(strategy.first.exchanges)
-    mixed = {place for desk in desks[:switch] if desk.exchange.agrees for place in desk.chosen.places}
-    for desk in desks[switch:]:
-        where, alone = desk.exchange.where, set(desk.chosen.places) - mixed
-        if desk.exchange.payload is Payload.DELTAS and alone:
-            raise Refused(
-                f"Staged: deltas count from an agreement, and the first strategy never mixes all of {where!r}",
-                "payload=PARAMETERS",
-            )
 
 
 def conclude(conversation: Generator[Wire, Any, Any], last: object) -> None:

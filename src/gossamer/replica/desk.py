@@ -1,0 +1,56 @@
+"""What a replica keeps for one slot, and what a hub says to it. Knows no values but its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from gossamer.parts.payload import Payload
+from gossamer.parts.refusal import Refused
+from gossamer.replica.layout import Chosen
+from gossamer.strategy import AnyStrategy, Exchange, Staged
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a hub says to a push: its values, its version, and how many versions old the pushed gradient was."""
+
+    values: Tensor
+    version: int
+    staleness: int = 0
+    dropped: bool = False
+
+
+@dataclass
+class Desk:
+    """What a replica keeps for one slot: the tensors it carries, its memories, its mass, its place at the hub."""
+
+    exchange: Exchange
+    chosen: Chosen
+    memory: dict[str, Tensor]
+    mass: float = 1.0
+    version: int = 0
+    pushes: int = 0
+    inbox: Tensor | None = None  # the sum of what others laid in, and how many did
+    letters: int = 0
+
+    @property
+    def round(self) -> int:
+        """The hub's round that the next push belongs to: its own count where all must be in, else the hub's version."""
+        return self.pushes if self.exchange.synchrony.quorum is None else self.version
+
+
+def check_agreed(strategy: AnyStrategy, desks: list[Desk]) -> None:
+    """Refuse deltas of tensors on which the members do not agree when their spell begins."""
+    if not isinstance(strategy, Staged):
+        return
+    switch = len(strategy.first.exchanges)
+    mixed = {place for desk in desks[:switch] if desk.exchange.agrees for place in desk.chosen.places}
+    for desk in desks[switch:]:
+        where, alone = desk.exchange.where, set(desk.chosen.places) - mixed
+        if desk.exchange.payload is Payload.DELTAS and alone:
+            raise Refused(
+                f"Staged: deltas count from an agreement, and the first strategy never mixes all of {where!r}",
+                "payload=PARAMETERS",
+            )
