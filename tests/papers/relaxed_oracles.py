@@ -197,7 +197,7 @@ def adpsgd(w: Array, data: Data, eta: float, order: Sequence[int], drawn: Callab
 
 
 def osgp(w: Array, data: Data, eta: float, tau: int) -> tuple[Array, Array]:
-    """Push-sum whose messages come tau rounds later: half stays at once, half is under way (Assran et al.).
+    """Push-sum every tau steps, whose messages take tau steps: half stays, half is under way (Assran et al.).
 
     Returns z = x/mass and mass.
     """
@@ -206,10 +206,12 @@ def osgp(w: Array, data: Data, eta: float, tau: int) -> tuple[Array, Array]:
     for t, now in enumerate(zip(*data, strict=True)):
         z = x / mass
         x = x - eta * np.array([gradient(mine, b) for mine, b in zip(z, now, strict=True)])
-        away = exponential(n, t) - np.eye(n) / 2
+        if (t + 1) % tau:
+            continue
+        away = exponential(n, (t + 1) // tau - 1) - np.eye(n) / 2
         under_way.append((away @ x, away @ mass))
         x, mass = x / 2, mass / 2
-        if t >= tau:
+        if len(under_way) > 1:
             came = under_way.pop(0)
             x, mass = x + came[0], mass + came[1]
     return x / mass, mass[:, 0]

@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from tests.papers import orders
+from tests.papers import oracles, orders
 from tests.papers import relaxed_oracles as textbook
 from tests.papers.problem import EXACT, RATE, WRONG, gap, given, played
+from tests.sim import still
 
 from gossamer.parts.refusal import Refused
 from gossamer.parts.topology import Grid, Into, Pair, RandomPair, RandomPush, hears
 from gossamer.parts.topology.peers import Dissemination
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
+from gossamer.sim import Plan, Rehearsal
 from gossamer.strategy import parse
 from gossamer.strategy.catalog import allreduce, easgd, sgp
 from gossamer.strategy.relaxed import (
@@ -78,6 +80,8 @@ def test_hogwild_applies_each_gradient_whole(paces):
     workers, server = textbook.hogwild(*given(len(paces), TURNS), RATE, order)
     rehearsal = played(hogwild(), len(paces), order=order)
     assert gap(rehearsal.outcome.replicas, workers) < EXACT and gap(centre(rehearsal), server) < EXACT
+    late = textbook.hogwild(*given(len(paces), TURNS), RATE, (*order[1:], order[0]))[1]
+    assert gap(centre(rehearsal), late) > WRONG
 
 
 @PACES
@@ -144,6 +148,7 @@ def test_async_easgd(paces, tau):
     workers, server = textbook.async_easgd(*given(len(paces), TURNS), RATE, order, 0.9, tau)
     rehearsal = played(async_easgd(0.9, tau), len(paces), order=order)
     assert gap(rehearsal.outcome.replicas, workers) < EXACT and gap(centre(rehearsal), server) < EXACT
+    assert gap(centre(rehearsal), textbook.async_easgd(*given(len(paces), TURNS), RATE, order, 0.8, tau)[1]) > WRONG
 
 
 @PACES
@@ -271,3 +276,25 @@ def test_gossip_pga(size):
 def test_softsync_quorum_is_one_in_n() -> None:
     quorums = [softsync(n).exchanges[0].synchrony for n in (1, 2, 3, 7)]
     assert [synchrony.closes(7) for synchrony in quorums] == [7, 3, 2, 1]
+
+
+def test_momentum_that_looks_ahead_ends_with_its_spell() -> None:
+    """After the switch the members step as plain SGD does: by the mean gradient at what they hold, and nothing else."""
+    staged = parse("Staged(eamsgd(every=2, momentum=0.9), 4, allreduce)")
+    before, after = (played(staged, 3, steps) for steps in (6, 7))
+    moves = after.outcome.replicas - before.outcome.replicas
+    slopes = [oracles.gradient(before.outcome.replicas[m].numpy(), given(3, 7)[1][m][6]) for m in range(3)]
+    assert gap(moves, np.tile(-RATE * np.mean(slopes, 0), (3, 1))) < EXACT
+    ahead = played(parse("eamsgd(every=2, momentum=0.9)"), 3, 7).outcome.replicas
+    assert gap(after.outcome.replicas, ahead) > WRONG
+
+
+@pytest.mark.parametrize("expression", ["allreduce", "sgp", "osgp", "osgp(delay=3)"])
+def test_weight_decay_is_the_same_whatever_the_mass(expression: str) -> None:
+    """Without a slope the mean of all, under way or not, decays by 1 - rate x decay a step."""
+    task = still.task()
+    plan = Plan(task, parse(expression), World(4), Optimizer("sgd", 0.1, decay=0.1), batch=1, steps=60)
+    rehearsal = Rehearsal(plan)
+    outcome = rehearsal.run()
+    wanted = rehearsal.layout.start * (1 - 0.01) ** 60
+    torch.testing.assert_close(outcome.model, wanted, rtol=0.02, atol=0)

@@ -14,6 +14,7 @@ from torch import Tensor
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec import (
     DGC,
+    AdaComp,
     Block,
     Codec,
     Conversation,
@@ -21,7 +22,10 @@ from gossamer.parts.codec import (
     Half,
     Max,
     Mean,
+    OneBit,
     PowerSGD,
+    Proportion,
+    Sign,
     Ternary,
     TopK,
     alone,
@@ -234,3 +238,29 @@ def test_what_dgc_has_sent_is_not_sent_again_before_the_answer_comes() -> None:
     second = codec.converse(Block(ones, ((8,),)), memory, Chance(0, 0, 1, 0))
     told = sum(float(decoded(codec, next(talk), Block(ones, ((8,),))).sum()) for talk in (first, second))
     assert told + float(memory["velocity"].sum()) == pytest.approx(16.0)
+
+
+@pytest.mark.parametrize("codec", [Proportion(keep=1.0), AdaComp(bin=50), Sign(), OneBit()], ids=repr)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_means_of_many_16_bit_numbers_do_not_overflow(codec, dtype):
+    block = Block(torch.ones(400 * 400, dtype=dtype), ((400, 400),))
+    speaking = codec.converse(block, {}, Chance(0, 0, 0, 0))
+    mixed, _ = ended(speaking, alone(next(speaking)))
+    assert mixed.dtype is dtype and torch.equal(mixed, block.flat)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_ternary_sends_what_is_as_large_as_the_scaler_always(dtype):
+    block = Block(torch.ones(20000, dtype=dtype), ((20000,),))
+    speaking = Ternary(clip=0.0).converse(block, {}, Chance(1, 0, 0, 0))
+    trits = speaking.send(alone(next(speaking)))
+    mixed, _ = ended(speaking, alone(trits))
+    assert torch.equal(mixed, block.flat)
+
+
+def ended(speaking, heard):
+    try:
+        speaking.send(heard)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("not over")

@@ -17,6 +17,7 @@ RULES = {
     "counted twice": ("diloco + diloco", "diloco + local_sgd"),
     "masses differ": (f"{GRAPH} + local_sgd", f"allreduce + {GRAPH}"),
     "mixed again": ("Exchange(synchrony=Synchrony(delay=1)) + Exchange()", "Exchange(codec=TopK()) + Exchange()"),
+    "would be overwritten": ("adpsgd + sgp", "adpsgd + gossip_push"),
     "must not be read or traded with": ("eamsgd + gossip_pull", "async_easgd + gossip_pull"),
     "both codecs apply the momentum": ("dgc + dgc", "dgc + allreduce"),
 }

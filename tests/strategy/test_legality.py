@@ -17,6 +17,10 @@ RULES = {
         "Exchange(synchrony=Synchrony(quorum=1))",
         "Exchange(topology=Hub(), synchrony=Synchrony(quorum=1))",
     ),
+    "would dwindle": (
+        "Exchange(payload=PARAMETERS, topology=Exponential(), synchrony=Synchrony(delay=2))",
+        "Exchange(payload=PARAMETERS, topology=Exponential(), synchrony=Synchrony(every=2, delay=2))",
+    ),
     "nobody can be in step with it": (
         "Exchange(payload=PARAMETERS, topology=RandomPair())",
         "Exchange(payload=PARAMETERS, topology=RandomPair(), synchrony=Synchrony(staleness=None))",

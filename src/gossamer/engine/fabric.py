@@ -13,7 +13,7 @@ from torch import Tensor
 from gossamer.engine import mixes, routes
 from gossamer.engine.carrier import Carrier
 from gossamer.parts.codec import Each, Heard, Max, Mean, Wire
-from gossamer.parts.route import Route, counted
+from gossamer.parts.route import Native, Route, counted
 from gossamer.replica import combine
 
 
@@ -63,7 +63,7 @@ class Fabric:
             case Mean(body):
                 return self._reduce(key, body * (1.0 / self.size), dist.ReduceOp.SUM, route)
             case Max(body):
-                return self._reduce(key, body.clone(), dist.ReduceOp.MAX, route)
+                return self._reduce(key, body.clone(), dist.ReduceOp.MAX, Native())  # no route takes a maximum
             case Each(body):
                 return self._gather(key, body)
 

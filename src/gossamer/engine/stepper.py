@@ -198,7 +198,8 @@ class Stepper:
 
     def _tell(self, slot: int, step: int, target: int) -> None:
         if target != self.member:
-            mine = self.replica.shown(slot)
+            with self._still():
+                mine = self.replica.shown(slot).clone()
             self._note.send(slot, mine.nbytes)
             self.counter.tell(target, slot, step, mine)
         with self._still():

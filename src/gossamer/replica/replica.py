@@ -39,6 +39,7 @@ class Replica:
         self.optimizer = optimizer.build(self._views)
         self.desks = [Desk(ex, Chosen(layout.tags, ex.where), {}) for ex in slots(strategy)]
         self._fresh = [False] * len(layout.tags)
+        self._ahead: list[Desk] = []  # those that look ahead for this step's gradient
         self._shared = any(desk.exchange.topology.trades for desk in self.desks)  # others may write to the parameters
         for exchanges in spells(strategy):
             company.check_tensors([(ex, self.desks[slot].chosen.places) for slot, ex in exchanges])
@@ -48,22 +49,21 @@ class Replica:
         """A step begins: gradients will be new, and a spell that begins takes its anchors."""
         self._fresh = [True] * len(self._fresh)
         for desk in self.desks if step == since(self.strategy, step) else ():
-            desk.mass = 1.0  # a spell's mass ends with it
+            desk.mass = 1.0  # a spell's mass ends with it, and so does its momentum
+            desk.memory.pop("velocity", None)
+        self._ahead = [self.desks[slot] for slot, ex in at(self.strategy, step) if ex.merge.lookahead]
         for slot, ex in at(self.strategy, step):
             if ex.payload is Payload.DELTAS and "anchor" not in self.desks[slot].memory:
                 self.desks[slot].memory["anchor"] = self.desks[slot].chosen.take(self.parameters).clone()
-        for desk in self._looking_ahead():
+        for desk in self._ahead:
             here = desk.memory["here"] = desk.chosen.take(self.parameters).clone()
             if "velocity" in desk.memory:
                 desk.chosen.put(self.parameters, here.add(desk.memory["velocity"], alpha=desk.exchange.merge.lookahead))
 
     def computed(self) -> None:
         """The gradient is there: whoever looked ahead for it comes back."""
-        for desk in self._looking_ahead():
+        for desk in self._ahead:
             desk.chosen.put(self.parameters, desk.memory.pop("here"))
-
-    def _looking_ahead(self) -> list[Desk]:
-        return [desk for desk in self.desks if desk.exchange.merge.lookahead]
 
     def exchange(self, slot: int, step: int) -> Generator[Wire, Heard, None]:
         """One exchange with peers: yields wires, is sent what was heard, merges the mix back."""
@@ -140,13 +140,11 @@ class Replica:
         """The local optimizer step, on every tensor that has a gradient of this step's making and no hub to step it."""
         for view, slope, fresh in zip(self._views, self._slopes, self._fresh, strict=True):
             view.grad = slope if fresh else None
-        before = [(desk, desk.chosen.take(self.parameters).clone()) for desk in self._looking_ahead()]
-        weighted = [desk for desk in self.desks if desk.mass != 1.0]
-        for desk in weighted:  # push-sum steps the numerator: z becomes (w z - step) / w
-            desk.chosen.put(self.parameters, desk.chosen.take(self.parameters) * desk.mass)
+        before = [(desk, desk.chosen.take(self.parameters).clone()) for desk in self._ahead]
+        weighted = [(desk, desk.chosen.take(self.parameters).clone()) for desk in self.desks if desk.mass != 1.0]
         self.optimizer.step()
-        for desk in weighted:
-            desk.chosen.put(self.parameters, desk.chosen.take(self.parameters) / desk.mass)
+        for desk, old in weighted:  # push-sum steps the numerator, with the slope (and decay) at z: w z + step
+            desk.chosen.put(self.parameters, old + (desk.chosen.take(self.parameters) - old) / desk.mass)
         for desk, old in before:  # v = d v + step; x += v
             step = desk.chosen.take(self.parameters) - old
             last = desk.memory.get("velocity")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gossamer.parts.codec import Each, Heard, Wire
-from gossamer.parts.route import counted
+from gossamer.parts.codec import Each, Heard, Max, Wire
+from gossamer.parts.route import Native, Route, counted
 from gossamer.parts.topology import Everyone
 from gossamer.parts.world import World
 from gossamer.replica import combine
@@ -89,7 +89,7 @@ class Office:
         if isinstance(wires[0], Each):
             price = prices.all_gather(self._links.cluster, size, longest)
         else:
-            price = prices.all_reduce(self._links.cluster, self._exchanges[slot].route, size, longest)
+            price = prices.all_reduce(self._links.cluster, self._route(slot, wires[0]), size, longest)
         heard = combine([(1.0 / size, wire) for wire in wires])
         time = self._links.together(range(size), price, now)
         return Mail(heard, time, price.seconds, sum(wire.body.nbytes for wire in wires))
@@ -121,10 +121,14 @@ class Office:
             return wire.body.nbytes * (self._world.size - 1)
         return self._counted(key[0], member, wire)[0]
 
+    def _route(self, slot: int, wire: Wire) -> Route:
+        """The way a summed wire takes; a maximum is always left to the backend, whose ring stands for it."""
+        return Native() if isinstance(wire, Max) else self._exchanges[slot].route
+
     def _counted(self, slot: int, member: int, wire: Wire) -> tuple[int, int]:
         """Bytes out of and into this member along the route, for wires of this length."""
-        route, size = self._exchanges[slot].route.suited(wire.body.nbytes), self._world.size
-        out, into = counted(route, member, size, wire.body.numel())
+        route = self._route(slot, wire).suited(wire.body.nbytes)
+        out, into = counted(route, member, self._world.size, wire.body.numel())
         return out * wire.body.element_size(), into * wire.body.element_size()
 
     def _weights(self, key: Key, member: int) -> Mapping[int, float] | None:

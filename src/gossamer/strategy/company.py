@@ -47,6 +47,8 @@ def clash(one: Exchange, other: Exchange) -> str | None:
         return "deltas would be counted twice: what one exchange agreed on is a gain to the other"
     if one.carries_mass and not one.topology.balanced and other.payload is not Payload.GRADIENTS:
         return "masses differ on an unbalanced graph; a second mix that does not carry them moves the mean"
+    if one.topology.trades and other.payload is not Payload.GRADIENTS and (other.hub or not other.meets):
+        return "a trade that comes while the other exchange is under way would be overwritten"
     if one.merge.lookahead and other.meets and not other.hub:
         return "who looks ahead for its gradient must not be read or traded with meanwhile"
     if payloads == {Payload.GRADIENTS} and one.synchrony.delay:

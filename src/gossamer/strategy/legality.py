@@ -63,6 +63,8 @@ def _timing(ex: Exchange) -> Broken:
         return f"{who}: a partner is met as it is, so nobody can be in step with it", ("staleness", "topology")
     if sync.quorum is not None and not ex.hub:
         return f"{who}: only a hub can close a round before everybody is in", ("quorum", "topology")
+    if sync.delay > sync.every and ex.carries_mass:
+        return f"{who}: mass sent again before it has come back would dwindle, and steps would grow", ("every", "delay")
     adds_up = ex.payload is Payload.GRADIENTS or ex.carries_mass
     if sync.delay and not adds_up and sync.delay >= sync.every:
         return f"{ex.payload!r}: sent before the last has settled, it counts the same steps twice", ("every", "delay")

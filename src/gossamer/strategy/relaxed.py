@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gossamer.parts.merge import Compensated, Elastic, Outer, Tempered
 from gossamer.parts.payload import Order, Payload
-from gossamer.parts.refusal import kind
+from gossamer.parts.refusal import Refused, kind, whole
 from gossamer.parts.synchrony import Late, OneIn, Synchrony
 from gossamer.parts.topology import (
     Cycle,
@@ -92,9 +92,15 @@ def gossip_push(every: int = 1) -> Strategy:
     return Strategy((Exchange(Payload.PARAMETERS, topology=RandomPush(), synchrony=synchrony),))
 
 
+def _graph(owner: str, graph: Topology) -> None:
+    kind(owner, "graph", graph, Topology)
+    if isinstance(graph, Hub):
+        raise Refused(f"{owner}: a hub is no graph of neighbours", "graph=Cycle()")
+
+
 def dpsgd(graph: Topology = Cycle()) -> Strategy:
     """Average the parameters with one's neighbours on a fixed graph, then step with the gradient taken before."""
-    kind("dpsgd", "graph", graph, Topology)
+    _graph("dpsgd", graph)
     return Strategy((Exchange(Payload.PARAMETERS, topology=graph, order=Order.BEFORE),))
 
 
@@ -105,8 +111,10 @@ def adpsgd(every: int = 1) -> Strategy:
 
 
 def osgp(delay: int = 1) -> Strategy:
-    """Stochastic gradient push whose messages may arrive some rounds later, so that computing hides them."""
-    return Strategy((Exchange(Payload.PARAMETERS, topology=Exponential(), synchrony=Synchrony(delay=delay)),))
+    """Stochastic gradient push every so many steps, whose messages take as many to arrive, hidden by computing."""
+    whole("osgp", "delay", delay, 0, 1000)
+    synchrony = Synchrony(every=max(1, delay), delay=delay)
+    return Strategy((Exchange(Payload.PARAMETERS, topology=Exponential(), synchrony=synchrony),))
 
 
 def gossipgrad(every: int = 1) -> Strategy:
@@ -117,7 +125,7 @@ def gossipgrad(every: int = 1) -> Strategy:
 
 def gossip_pga(every: int = 6, graph: Topology = Cycle()) -> Strategy:
     """Average with one's neighbours at every step, and with everybody every so often."""
-    kind("gossip_pga", "graph", graph, Topology)
+    _graph("gossip_pga", graph)
     gossip = Exchange(Payload.PARAMETERS, topology=graph)
     return gossip + Exchange(Payload.PARAMETERS, synchrony=Synchrony(every=every))
 

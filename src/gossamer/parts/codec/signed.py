@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 USUAL = 1000  # elements for each one that passes a threshold: P1 tells of 846 to 2871 times fewer bytes
 
 
+def mean_of_all(part: Tensor) -> Tensor:
+    """The mean, 0 of nothing, in the dtype of its part but added up in 32 bits at least."""
+    import torch
+
+    wide = torch.promote_types(part.dtype, torch.float32)
+    return (part.sum(dtype=wide) / max(1, part.numel())).to(part.dtype)
+
+
 @dataclass(frozen=True, repr=False)
 class Threshold(Codec):
     """An element above `threshold` becomes threshold, one below -threshold becomes that, the others 0 (Strom 2015).
@@ -70,7 +78,7 @@ class Proportion(Codec):
                 found = self._largest(flat, side)
                 places.append(found + start)
                 below.append(torch.full_like(found, negative, dtype=torch.bool))
-                means.append(flat[found].sum() / max(1, found.numel()))
+                means.append(mean_of_all(flat[found]))
             start += flat.numel()
         mine = words.written_with(means, places, below, block.flat)
         meant = spread(*_two_means(mine, block), block)
@@ -114,7 +122,7 @@ class AdaComp(Codec):
             ~((total + block.flat).abs() < highest) & ~(highest <= 0) & (total != 0)
         )  # passes on what is no number
         places = reached.nonzero().squeeze(1)
-        scales = [peak.sum() / max(1, peak.numel()) for peak in peaks]
+        scales = [mean_of_all(peak) for peak in peaks]
         mine = words.written_with(scales, [places], [total[places] < 0], block.flat)
         meant = spread(*_one_mean(mine, block), block)
         memory["residual"] = total - meant  # before anybody answers: with a delay the next send comes first

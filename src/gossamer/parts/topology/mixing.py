@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from gossamer.parts.value import Value, Word
@@ -93,10 +94,19 @@ def hears(topology: Topology, member: int, round: int, world: World, slot: int) 
 
 def _inbox(topology: Topology, member: int, round: int, world: World, slot: int) -> Mapping[int, float]:
     """The mean of oneself and of all who chose `member` this round, if all move at once; a self-draw counts as two."""
-    chosen = [topology.mixing(other, round, world, slot) for other in range(world.size)]
     counts = {member: 1.0}
-    for sender, mixing in enumerate(chosen):
-        if mixing == Into(member):
-            counts[sender] = counts.get(sender, 0.0) + 1.0
+    for sender in _chosen(topology, round, world, slot).get(member, ()):
+        counts[sender] = counts.get(sender, 0.0) + 1.0
     total = sum(counts.values())
     return {sender: count / total for sender, count in counts.items()}
+
+
+@lru_cache(maxsize=64)
+def _chosen(topology: Topology, round: int, world: World, slot: int) -> dict[int, list[int]]:
+    """By target, the members that chose it this round."""
+    found: dict[int, list[int]] = {}
+    for sender in range(world.size):
+        mixing = topology.mixing(sender, round, world, slot)
+        assert isinstance(mixing, Into)
+        found.setdefault(mixing.target, []).append(sender)
+    return found
