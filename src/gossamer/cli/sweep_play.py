@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from math import isfinite
+from threading import Thread
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -102,7 +104,7 @@ def _result(done: Future[Result], case: Case) -> Result:
 def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
     """Fresh processes; if the sweep is broken off they are ended, not waited for."""
     before = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _deaf)
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _begin)
     try:
         yield pool
     except BaseException:
@@ -113,6 +115,14 @@ def _pool(jobs: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _deaf() -> None:
-    """Ctrl-C reaches every process at a terminal: the one that started the others answers it."""
+def _begin() -> None:
+    """Ctrl-C reaches every process at a terminal, and the one that started the others answers it; none outlives it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_follow, daemon=True).start()
+
+
+def _follow() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)  # a killed sweep's runs are nobody's

@@ -104,7 +104,8 @@ def _setting(sweep: Sweep) -> str:
     setting, straggler = sweep.results[0].setting, next((r.straggler for r in sweep.rows if r.straggler), None)
     epochs = sweep.results[0].curve.epochs[-1]
     trouble = f"; the straggler: {straggler}" if straggler else ""
-    return f"{setting.task}, batch {setting.batch} per worker, {setting.samples:,} samples ({epochs:.3g} epochs) each{trouble}"
+    samples = f"{setting.samples:,} samples ({epochs:.3g} epochs) each"
+    return f"{setting.task}, batch {setting.batch} per worker, {samples}{trouble}"
 
 
 def _wide(rows: Sequence[Row], target: float) -> Table:
