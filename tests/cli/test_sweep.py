@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.ask import ask, process, refused, told
+from tests.cli.ask import ask, refused, told
+from tests.cli.test_verdict import STEEP
 
 from gossamer.cli.sweep_case import Curve, Result, Setting
 from gossamer.cli.sweep_plot import band
@@ -99,14 +100,12 @@ def test_the_table_fits(swept: tuple[Path, dict[str, Any]], columns: int) -> Non
     assert result.exit_code == 0
     assert max(map(len, result.stdout.splitlines())) <= columns
     assert "2 workers: " in result.stdout
-    assert ("s to 0.1" in result.stdout) == (columns == 120)
+    assert (" s to 0.1" in result.stdout) == (columns == 120)
 
 
 def test_processes_side_by_side_give_the_same(swept: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    words = [*TINY[:-2], "--jobs", "2", "--seeds", "1", "--straggler", "none", "--sweep-workers", "2,4", "--json"]
-    done = process(*words, "--rates", "0.5", "--plot", "a.png", where=tmp_path)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    words = (*TINY, "--jobs", "2", "--seeds", "1", "--straggler", "none", "--rates", "0.5", "--plot", "a.png")
+    found = told(*words)
     first = {(r["strategy"], r["workers"]): r["curve"] for r in found["runs"]}
     assert len(first) == 4
     for run in swept[1]["runs"]:
@@ -115,15 +114,30 @@ def test_processes_side_by_side_give_the_same(swept: tuple[Path, dict[str, Any]]
     assert [Path(tmp_path / plot).read_bytes()[:4] for plot in found["plots"]] == [b"\x89PNG"] * 2
 
 
-def test_a_diverged_run_is_told_and_ranks_nowhere() -> None:
-    words = [*TINY, "--rates", "10000", "--momentum", "0.99", "--sweep-workers", "2", "--straggler", "none"]
-    found = told(*words, "--epochs", "1", code=1)
+def test_a_diverged_run_is_told_and_ranks_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "steep.py").write_text(STEEP)
+    monkeypatch.syspath_prepend(tmp_path)
+    words = (
+        "rehearse", "--sweep", "allreduce", "gossip_pull", "--task", "steep:make", "--epochs", "20", "--seeds", "2",
+        "--sweep-workers", "2", "--rates", "1000,1e-6", "--straggler", "none", "--target", "0.5", "--jobs", "1",
+    )  # fmt: skip
+    found = told(*words, "--out", "steep.jsonl", code=1)
     assert found["failed"] == 4
-    [row] = found["rows"]
-    assert row["strategies"]["allreduce"]["failures"][1].startswith("seed 1 diverged at step ")
-    assert (row["best_accuracy"], row["first_at_target"]) == (None, None)
-    assert found["sentences"] == ["2 workers: nobody reached 0.1."]
-    assert "2 of 2 failed" in ask(*words, "--epochs", "1").stdout
+    steep, gentle = found["rows"]
+    assert steep["strategies"]["allreduce"]["failures"][1].startswith("seed 1 diverged at step ")
+    assert (steep["best_accuracy"], steep["first_at_target"]) == (None, None)
+    assert gentle["strategies"]["allreduce"]["failures"] == []
+    shown = ask(*words, "--out", "steep.jsonl")
+    assert (shown.exit_code, shown.stdout.count("2 of 2 failed"), shown.stdout.count("; not ranked")) == (1, 2, 4)
+
+
+def test_a_run_that_stood_still_ranks_nowhere() -> None:
+    words = (*TINY, "--sweep-workers", "2", "--rates", "0.5", "--straggler", "fail(rank=1, step=2)")
+    found = told(*words, code=1)
+    hurt = found["rows"][1]
+    assert hurt["strategies"]["allreduce"]["failures"] == ["seed 0 stood still", "seed 1 stood still"]
+    assert hurt["strategies"]["gossip_pull"]["failures"] == []
+    assert hurt["best_accuracy"] is None  # nobody is left to be better than
 
 
 @pytest.mark.parametrize(

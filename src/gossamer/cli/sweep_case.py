@@ -10,6 +10,7 @@ from math import ceil, inf, lcm
 import msgspec
 
 from gossamer.cli.request import Part, Request
+from gossamer.cli.units import told_workers
 from gossamer.parts.refusal import Refused
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
@@ -87,6 +88,11 @@ class Key:
     straggler: str | None
     seed: int
 
+    def label(self, name: str) -> str:
+        """The run in a few words, its strategy by the name it was given."""
+        trouble = ", straggler" if self.straggler else ""
+        return f"{name}, {told_workers(self.workers)}, rate {self.rate:g}{trouble}, seed {self.seed}"
+
 
 @dataclass(frozen=True)
 class Case:
@@ -104,8 +110,7 @@ class Case:
     @property
     def label(self) -> str:
         """The run in a few words."""
-        trouble = ", straggler" if self.key.straggler else ""
-        return f"{self.part.text}, {self.key.workers} workers, rate {self.key.rate:g}{trouble}, seed {self.key.seed}"
+        return self.key.label(self.part.text)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ class Sweep:
     out: Path | None
     plot: list[Path]
     wall: float
-    missing: int = 0
 
     @property
     def seeds(self) -> int:
@@ -46,7 +45,7 @@ def _sentence(rows: Sequence[Row], target: float) -> str:
     if len(where) == 1:
         said = next(iter(where))
         return said if len(rows) == 1 else f"{said}, {'both times' if len(rows) == 2 else f'all {len(rows)} times'}"
-    return "; ".join(f"{' and '.join(places)}: {said}" for said, places in where.items())
+    return "; ".join(f"{_listed(places)}: {said}" for said, places in where.items())
 
 
 def verdict(row: Row, target: float) -> str:
@@ -66,7 +65,7 @@ def verdict(row: Row, target: float) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}"
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
 
 
 def told(sweep: Sweep) -> dict[str, object]:

@@ -7,7 +7,7 @@ from time import perf_counter
 from types import TracebackType
 
 from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from gossamer.cli.screen import aside, fits, out
@@ -23,12 +23,14 @@ class Progressing:
     def __init__(self, total: int, found: int, target: float) -> None:
         self._console, self._target = aside(), target
         self._total, self._found, self._done, self._began = total, found, found, perf_counter()
+        rest = Column(no_wrap=True, overflow="ellipsis", ratio=1)
         self._live = Progress(
             BarColumn(bar_width=16),
             TextColumn("{task.completed}/{task.total} runs"),
             TextColumn("{task.fields[left]}", style="dim"),
-            TextColumn("{task.fields[running]}", markup=False, style="cyan"),
+            TextColumn("{task.fields[running]}", markup=False, style="cyan", table_column=rest),
             console=self._console,
+            expand=True,
             disable=not self._console.is_terminal,
         )
         self._line = self._live.add_task("", total=total, completed=found, left="", running="")
@@ -53,8 +55,7 @@ class Progressing:
         self._done += 1
         self._live.update(self._line, completed=self._done, left=self._left())
         if not self._console.is_terminal:
-            trouble = ", straggler" if result.straggler else ""
-            what = f"{result.expression}, {result.workers} workers, rate {result.rate:g}{trouble}, seed {result.seed}"
+            what = result.key.label(result.expression)
             self._console.print(Text(f"{self._done}/{self._total} {what}: {self._came_to(result)}{self._left(', ')}"))
 
     def _came_to(self, result: Result) -> str:
