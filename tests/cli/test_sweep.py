@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.cli.ask import ask, refused, told
 from tests.cli.test_verdict import STEEP
 
@@ -258,6 +259,17 @@ def test_a_sentence_names_the_first_or_says_there_is_no_difference() -> None:
     assert said(made("a", 0, 1.0), made("b", 0, 2.0)) == [
         "4 workers: a reached 0.9 first, with one seed, which has no spread."
     ]
+
+
+def test_who_ran_out_of_samples_sooner_is_said() -> None:
+    won = [made("a", 0, 4.0), made("a", 1, 4.2)]
+    early, late = (
+        [replace(made(name, seed, end), curve=Curve([end], [1.0], [0.8], [0.5])) for seed in (0, 1)]
+        for name, end in (("b", 3.0), ("c", 9.0))
+    )
+    assert said(*won, *late) == ["4 workers: only a reached 0.9."]
+    cut = "but the samples of b ran out in less time than that"
+    assert said(*won, *early, *late) == [f"4 workers: only a reached 0.9, {cut}."]
 
 
 def test_the_band_is_the_lowest_mean_and_highest_of_the_seeds() -> None:

@@ -55,6 +55,8 @@ def verdict(row: Row, target: float) -> str:
         some = any(cell.seconds.known for cell in ranked)
         return f"nobody reached {target:g}{' with every seed' if some else ''}"
     names = [row.cells[place].strategy for place in ahead]
+    if len(ranked) > 1 and sum(bool(cell.seconds.known) for cell in ranked) == 1:
+        return f"only {names[0]} reached {target:g}{_cut_short(row, ahead[0])}"
     if min(len(cell.runs) for cell in ranked) < 2:
         return f"{names[0]} reached {target:g} first, with one seed, which has no spread"
     if len(names) == 1:
@@ -62,6 +64,17 @@ def verdict(row: Row, target: float) -> str:
     if len(names) == len(ranked):
         return ALIKE
     return f"{_listed(names)} reached {target:g} before the others, {ALIKE} between them"
+
+
+def _cut_short(row: Row, winner: int) -> str:
+    """A word on those who trained the same samples in less time than the winner took: with more they might have won."""
+    slowest = row.cells[winner].seconds.high
+    early = [
+        cell.strategy
+        for cell in row.cells
+        if cell.ranks and not cell.seconds.known and max(run.seconds for run in cell.runs) < slowest
+    ]
+    return f", but the samples of {_listed(early)} ran out in less time than that" if early else ""
 
 
 def _listed(names: Sequence[str]) -> str:
