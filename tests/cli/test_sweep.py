@@ -212,6 +212,14 @@ def test_what_never_got_there_is_not_first_and_what_failed_not_ranked() -> None:
     assert best(spreads(None, (2.0, 3.0), (4.0, 5.0)), more=False) == 1
 
 
+def test_a_lead_within_one_look_is_none() -> None:
+    ahead = Spread((1.0, 1.1), (0.5, 0.6))
+    assert best([ahead, Spread((2.0, 2.1), (1.2, 1.2))], more=False) == 0
+    assert best([ahead, Spread((2.0, 2.1), (1.0, 1.2))], more=False) is None
+    assert (made("a", 0, 3.0).seconds_before(0.9), made("a", 0, 3.0).seconds_before(0.1)) == (pytest.approx(2.85), 0.0)
+    assert made("a", 0, 3.0).seconds_before(0.95) == inf
+
+
 def test_one_seed_or_one_strategy_has_no_best() -> None:
     assert best(spreads((1.0,), (2.0,)), more=False) is None
     assert best(spreads((1.0, 2.0)), more=False) is None
@@ -227,7 +235,7 @@ def made(
     name: str, seed: int, seconds: float, *, workers: int = 4, rate: float = 0.1, failure: str | None = None
 ) -> Result:
     """A made-up run that reaches 0.9 after so many seconds."""
-    curve = Curve([seconds / 2, seconds], [0.5, 1.0], [0.2 + 0.1 * seed, 0.9], [1.0, 0.5])
+    curve = Curve([0.95 * seconds, seconds], [0.5, 1.0], [0.2 + 0.1 * seed, 0.9], [1.0, 0.5])
     setting = Setting("digits", {}, "sgd", 8, 64, "Cluster()")
     return Result(
         setting, name, name, workers, rate, None, seed, 8, 64, seconds, 0.9, 0.5, 1.0, 0.0, 0.0, failure, 0.0, curve
@@ -274,6 +282,6 @@ def test_who_ran_out_of_samples_sooner_is_said() -> None:
 
 def test_the_band_is_the_lowest_mean_and_highest_of_the_seeds() -> None:
     times, low, mean, high = band(Cell("a", (made("a", 0, 1.0), made("a", 1, 3.0)), 0.9), "seconds")
-    assert times == [1.0, 2.0]
+    assert times == [pytest.approx(1.9), 2.0]
     assert (low, high) == ([0.2, 0.9], [pytest.approx(0.3), 0.9])
     assert mean == [pytest.approx(0.25), 0.9]

@@ -73,6 +73,12 @@ class Result(msgspec.Struct, frozen=True):
             (s for s, a in zip(self.curve.seconds, self.curve.accuracy, strict=True) if (a or 0) >= target), inf
         )
 
+    def seconds_before(self, target: float) -> float:
+        """The look before the one that found it reached, which is as early as it can have been."""
+        missed = [s for s, a in zip(self.curve.seconds, self.curve.accuracy, strict=True) if (a or 0) < target]
+        reached = self.seconds_to(target)
+        return reached if reached == inf else max((s for s in missed if s < reached), default=0.0)
+
     def epochs_to(self, target: float) -> float:
         """Until the accuracy was first reached; never is infinite."""
         return next((s for s, a in zip(self.curve.epochs, self.curve.accuracy, strict=True) if (a or 0) >= target), inf)

@@ -83,7 +83,7 @@ def draw(sweep: Sweep) -> None:
     console.print()
     wide = _wide(sweep.rows, sweep.target)
     console.print(wide if fits(console, wide) else _tall(sweep.rows, sweep.target))
-    alone = "one seed: nobody is marked" if sweep.seeds < 2 else "* ahead of all others by more than the spread"
+    alone = "one seed: nobody is marked" if sweep.seeds < 2 else "* ahead of all others beyond the spread and the looks"
     console.print(
         Text(f"mean (lowest..highest of {sweep.seeds} seed{'s' * (sweep.seeds > 1)}); virtual seconds; {alone}", "dim")
     )

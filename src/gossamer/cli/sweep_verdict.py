@@ -16,6 +16,12 @@ class Spread:
     """A number over the seeds, lowest and highest; a seed that never got there counts as infinite, not in the mean."""
 
     values: tuple[float, ...]
+    since: tuple[float, ...] = ()  # as early as each may have been, where it was only looked for now and then
+
+    @property
+    def least(self) -> float:
+        """As low as any may have been."""
+        return min(self.since or self.values, default=inf)
 
     @property
     def low(self) -> float:
@@ -72,7 +78,8 @@ class Cell:
     @property
     def seconds(self) -> Spread:
         """To the target."""
-        return Spread(tuple(run.seconds_to(self.target) for run in self.sound))
+        since = tuple(run.seconds_before(self.target) for run in self.sound)
+        return Spread(tuple(run.seconds_to(self.target) for run in self.sound), since)
 
     @property
     def epochs(self) -> Spread:
@@ -111,7 +118,7 @@ def leaders(spreads: Sequence[Spread | None], *, more: bool) -> list[int]:
     """Whom the best by its mean does not leave behind by more than the spread, itself first; None ranks nowhere.
 
     Whoever is best must have a number for every seed. The best leaves another behind if its worst seed is better than
-    the other's best.
+    the other's best, a time between two looks counting as the earlier one there.
     """
     ranked = [place for place, spread in enumerate(spreads) if spread is not None]
     fit = [place for place in ranked if _of(spreads, place).complete]
@@ -124,7 +131,7 @@ def leaders(spreads: Sequence[Spread | None], *, more: bool) -> list[int]:
 
 
 def _behind(other: Spread, best: Spread, more: bool) -> bool:
-    return other.high < best.low if more else other.low > best.high
+    return other.high < best.low if more else other.least > best.high
 
 
 def _of(spreads: Sequence[Spread | None], place: int) -> Spread:
