@@ -48,14 +48,15 @@ def draw(runs: Sequence[Run], path: Path) -> None:
     with pyplot.rc_context(LOOK):
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 4.8), layout="constrained")
         for place, run in enumerate(runs):
-            _curves(left, right, run, _style(place))
+            _curves(left, right, run, style(place))
         _dress(left, right, runs)
         figure.suptitle(setting(runs[0]), x=0.012, ha="left", fontsize=11, color="#333333")
         figure.savefig(path, dpi=150)
         pyplot.close(figure)
 
 
-def _style(place: int) -> dict[str, Any]:
+def style(place: int) -> dict[str, Any]:
+    """The colour and dashes of the strategy in this place."""
     return {"color": COLOURS[place % len(COLOURS)], "ls": DASHES[place // len(COLOURS) % len(DASHES)]}
 
 

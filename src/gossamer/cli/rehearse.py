@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gossamer.cli import sweep as sweeping
+
 if TYPE_CHECKING:
     from gossamer.cli.perform import Run
     from gossamer.cli.request import Request
+    from gossamer.cli.sweep_axes import Asked
 
 HELP = """Rehearse a strategy: real gradients, virtual time, as many workers as you like in one process.
 
@@ -22,6 +26,10 @@ A strategy's name or expression comes first; with --compare there are several, a
     gossamer rehearse ssp --trouble 'slow(rank=1, factor=5) + fail(rank=2, step=30)'
 
     gossamer rehearse dgc --task idx --task-option path=mnist --link 100Mbit --json
+
+With --sweep all of them, or four of paper 3, meet over worker counts, rates, seeds, and a straggler.
+
+    gossamer rehearse --sweep --sweep-workers 4,16 --out sweep.jsonl --plot sweep.png
 """
 
 FAILED = 1  # the exit code when a run stood still or its loss left the numbers: all is told, and it is no result
@@ -30,6 +38,7 @@ _WHAT, _LONG, _WHERE, _OUT = "What is trained", "How long", "The imagined machin
 
 
 def rehearse(
+    ctx: typer.Context,
     expressions: Annotated[
         list[str] | None, typer.Argument(metavar="EXPR", help="A strategy; several with --compare.")
     ] = None,
@@ -81,6 +90,13 @@ def rehearse(
     trouble: Annotated[
         str | None, typer.Option(metavar="SCRIPT", help="As slow(rank=1, factor=5).", rich_help_panel=_WHERE)
     ] = None,
+    sweep: sweeping.Sweeping = False,
+    sweep_workers: sweeping.Workers = None,
+    rates: sweeping.Rates = None,
+    seeds: sweeping.Seeds = None,
+    straggler: sweeping.Straggler = None,
+    out: sweeping.Out = None,
+    jobs: sweeping.Jobs = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Loss and accuracy over time.", rich_help_panel=_OUT)
     ] = None,
@@ -97,10 +113,13 @@ def rehearse(
     """Read the request, play it, report."""
     from gossamer.cli import request as asked
     from gossamer.cli.report import failure
+    from gossamer.cli.sweep_axes import STRATEGIES, Asked, apart
     from gossamer.parts.refusal import whole
     from gossamer.parts.world import World
 
-    texts = _texts(expressions or [], strategy, compare)
+    asked_sweep = Asked(sweep_workers, rates, seeds, straggler, out, jobs)
+    apart(asked_sweep, sweep, _given(ctx))
+    texts = _texts(expressions or [], strategy, compare, STRATEGIES if sweep else None)
     _agree(epochs, steps, journal, no_journal)
     whole("rehearse", "workers", workers, 1, 2**20)
     chosen = asked.parts(texts, optimizer, rate, momentum, decay)
@@ -118,6 +137,9 @@ def rehearse(
         target=target,
         remarks=asked.remarks(chosen, optimizer),
     )
+    if sweep:
+        _sweep(request, asked_sweep, optimizer, plot, as_json)
+        return
     if plot is not None:
         from gossamer.cli import plot as picture
 
@@ -128,10 +150,27 @@ def rehearse(
         raise typer.Exit(FAILED)
 
 
-def _texts(given: list[str], strategy: str | None, compare: bool) -> list[str]:
+def _given(ctx: typer.Context) -> set[str]:
+    """The options that were typed."""
+    return {name for name in ctx.params if str(ctx.get_parameter_source(name)).endswith("COMMANDLINE")}
+
+
+def _sweep(request: Request, asked: Asked, optimizer: str, plot: Path | None, as_json: bool) -> None:
+    from gossamer.cli.sweep_axes import axes
+
+    _find_own_tasks(request)
+    done = sweeping.sweep(request, axes(asked, request.parts, optimizer, request.world.seed), asked, plot)
+    sweeping.report(done, as_json)
+    if any(result.failure for result in done.results):
+        raise typer.Exit(FAILED)
+
+
+def _texts(given: list[str], strategy: str | None, compare: bool, several: Sequence[str] | None) -> list[str]:
     from gossamer.parts.refusal import Refused
 
     texts = [*([strategy] if strategy is not None else []), *given]
+    if several is not None:
+        return texts or list(several)
     if compare and not texts:
         raise Refused("--compare needs strategies to compare", "--compare allreduce gossip_pull")
     if len(texts) > 1 and not compare:
@@ -150,17 +189,13 @@ def _agree(epochs: float | None, steps: int | None, journal: Path | None, no_jou
 
 def _play(request: Request, journal: Path | None, no_journal: bool) -> list[Run]:
     """Every strategy in turn, on a task of its own built alike."""
-    import os
-    import sys
-
     import torch
 
     from gossamer.cli.perform import journals, perform
     from gossamer.cli.progress import Lines
 
     torch.set_num_threads(1)  # the models are small, and one thread adds up alike on every machine
-    if ":" in request.task:
-        sys.path.insert(0, os.getcwd())  # where a task of the user's own lives
+    _find_own_tasks(request)
     paths = [None] * len(request.parts) if no_journal else journals(request.parts, journal)
     runs = []
     with Lines() as lines:
@@ -171,6 +206,14 @@ def _play(request: Request, journal: Path | None, no_journal: bool) -> list[Run]
             runs.append(perform(request, part, plan, path, lines.watch(part.text, plan)))
             lines.done(part.text, runs[-1].outcome, plan.world.size)
     return runs
+
+
+def _find_own_tasks(request: Request) -> None:
+    import os
+    import sys
+
+    if ":" in request.task:
+        sys.path.insert(0, os.getcwd())  # where a task of the user's own lives
 
 
 def _report(runs: list[Run], compare: bool, as_json: bool, plot: Path | None) -> None:

@@ -73,10 +73,7 @@ class Request:
 
         task = tasks.build(self.task, self.world.seed, self.task_options)
         tasks.tried(self.task, task)
-        tasks.Stream(
-            task.size, self.batch, self.world
-        )  # whether there are samples enough, before whether there is room
-        _room(task, self.world.size)
+        self.holds(task)
         steps = self.steps or ceil((self.epochs or EPOCHS) * task.size / (self.batch * self.world.size))
         if self.steps is None and self.epochs is None:
             steps = min(steps, ceil(TURNS / self.world.size))
@@ -92,6 +89,13 @@ class Request:
             self.trouble,
             every,
         )
+
+    def holds(self, task: Task) -> None:
+        """Refuse a task with too few samples for a step of everybody, or with replicas that memory does not hold."""
+        from gossamer.tasks import Stream
+
+        Stream(task.size, self.batch, self.world)  # before whether there is room
+        _room(task, self.world.size)
 
 
 def _room(task: Task, workers: int) -> None:
