@@ -28,7 +28,7 @@ def test_filters_combine() -> None:
     assert found("--sync", "async", "--exchange", "parameters", "--pattern", "gossip") == {
         "gossip_pull", "gossip_push", "adpsgd",
     }  # fmt: skip
-    assert found("--sync", "bounded", "--optimisation", "centralised") == {"ssp"}
+    assert found("--sync", "bounded", "--optimisation", "centralised") == {"ssp", "ako"}
 
 
 def test_filters_apply_to_systems() -> None:
@@ -130,7 +130,7 @@ def test_an_empty_answer_says_what_to_drop() -> None:
 
 
 def test_the_fewest_filters_to_drop_may_be_two() -> None:
-    words = ("--sync", "bounded", "--exchange", "deltas", "--pattern", "gossip")
+    words = ("--sync", "bounded", "--exchange", "deltas", "--compression", "DGC")
     lines = ask("list", *words).stdout.splitlines()
     assert len(lines) == 4
     assert lines[1].startswith("Without --sync 'bounded asynchronous' and --exchange deltas: ")
