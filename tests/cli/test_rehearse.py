@@ -218,13 +218,17 @@ def test_slow_machines_slow_links_and_trouble_cost_virtual_time() -> None:
     assert seconds("--trouble", "slow(rank=0, factor=3)") == pytest.approx(plain + 6 * 0.02)
 
 
-def test_a_codec_that_owns_the_momentum_gets_none_on_top() -> None:
-    result = ask("rehearse", "--compare", "allreduce", "dgc", *QUICK, "--optimizer", "nesterov", "--json")
-    runs = json.loads(result.stdout)["runs"]
-    assert "momentum=0.9" in runs[0]["optimizer"]
-    assert "momentum" not in runs[1]["optimizer"]
-    assert "dgc: its codec keeps the momentum itself" in result.stderr
-    assert "allreduce: its" not in result.stderr
+@pytest.mark.parametrize(
+    ("strategy", "where"), [("dgc", "momentum=0.9 in the codec"), ("eamsgd", "lookahead=0.9 in the merge")]
+)
+@pytest.mark.parametrize("words", [("--optimizer", "nesterov"), ("--momentum", "0.9"), ("--optimizer", "adam")])
+def test_a_second_momentum_is_refused_naming_the_number_to_move(
+    strategy: str, where: str, words: tuple[str, str]
+) -> None:
+    for asked in (("rehearse", strategy), ("rehearse", "--compare", "allreduce", strategy)):
+        result = ask(*asked, *QUICK, *words)
+        assert result.exit_code == 2
+        assert "keeps the momentum itself" in result.stderr and where in " ".join(result.stderr.split())
 
 
 def test_a_task_of_ones_own_is_found_where_one_stands(tmp_path: Path) -> None:

@@ -135,7 +135,6 @@ def rehearse(
         trouble=asked.misfortune(trouble),
         evaluate_every=evaluate_every,
         target=target,
-        remarks=asked.remarks(chosen, optimizer),
     )
     if sweep:
         _sweep(request, asked_sweep, optimizer, plot, as_json)
@@ -199,8 +198,6 @@ def _play(request: Request, journal: Path | None, no_journal: bool) -> list[Run]
     paths = [None] * len(request.parts) if no_journal else journals(request.parts, journal)
     runs = []
     with Lines() as lines:
-        for remark in request.remarks:
-            lines.say(remark)
         for part, path in zip(request.parts, paths, strict=True):
             plan = request.plan(part)
             runs.append(perform(request, part, plan, path, lines.watch(part.text, plan)))

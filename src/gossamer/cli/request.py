@@ -14,7 +14,7 @@ from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.sim import Cluster
-from gossamer.strategy import AnyStrategy, fits, parse, parse_trouble, slots
+from gossamer.strategy import AnyStrategy, fits, parse, parse_trouble
 
 if TYPE_CHECKING:
     from gossamer.sim import Plan
@@ -50,7 +50,6 @@ class Request:
     trouble: Script
     evaluate_every: int | None
     target: float
-    remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         whole("rehearse", "batch", self.batch, 1, 10**9)
@@ -109,26 +108,10 @@ def _room(task: Task, workers: int) -> None:
 
 
 def parts(texts: list[str], name: str, rate: float | None, momentum: float | None, decay: float) -> list[Part]:
-    """The strategies of a request; where no momentum was asked for, none is put on top of a codec's own."""
-    found = []
-    for text in texts:
-        strategy = parse(text)
-        owns = any(ex.codec.owns_momentum for ex in slots(strategy))
-        usual = 0.0 if owns else MOMENTA.get(name, 0.0)
-        chosen = "sgd" if owns and name == "nesterov" and momentum is None else name
-        pace = RATES.get(chosen, 0.1) if rate is None else rate
-        optimizer = Optimizer(chosen, pace, usual if momentum is None else momentum, decay)
-        found.append(Part(" ".join(text.split()), strategy, optimizer))
-    return found
-
-
-def remarks(found: list[Part], name: str) -> tuple[str, ...]:
-    """A line for every strategy that does not train with the optimizer that was asked for."""
-    return tuple(
-        f"{part.text}: its codec keeps the momentum itself, so its optimizer is {part.optimizer.name} with momentum 0"
-        for part in found
-        if part.optimizer.name != name
-    )
+    """The strategies of a request, each with the optimizer that was asked for."""
+    pace = RATES.get(name, 0.1) if rate is None else rate
+    optimizer = Optimizer(name, pace, MOMENTA.get(name, 0.0) if momentum is None else momentum, decay)
+    return [Part(" ".join(text.split()), parse(text), optimizer) for text in texts]
 
 
 def machines(compute: str, link: str, latency: str, jitter: float) -> Cluster:
