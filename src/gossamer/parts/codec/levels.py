@@ -19,6 +19,7 @@ from gossamer.parts.codec.wire import (
     elements,
     exactly,
     mean_of,
+    wide,
 )
 from gossamer.parts.refusal import Refused, told, whole
 
@@ -57,16 +58,18 @@ class QSGD(Codec):
         return mean_of(heard, block.flat, lambda body: self._read(body, block.flat)), meant
 
     def _written(self, flat: Tensor, chance: Chance) -> Tensor:
-        rows = self._rows(_wide(flat))
+        rows = self._rows(flat.to(wide(flat)))
         norms = _norms(rows)
         safe = norms.where(norms > 0, norms.new_ones(()))  # what is not a number is not above 0: its level is 0
-        level = rows.abs().div_(safe).mul_(self.levels).add_(self._rows(chance.uniform_like(_wide(flat)))).floor_()
+        level = (
+            rows.abs().div_(safe).mul_(self.levels).add_(self._rows(chance.uniform_like(flat.to(wide(flat))))).floor_()
+        )
         codes = level.clamp_(max=self.levels).to(_byte()) & self.levels
         codes |= (rows < 0).to(_byte()) << (self.bits - 1)
         return as_bytes(norms.reshape(-1), pack_bits(codes.reshape(-1)[: flat.numel()], self.bits))
 
     def _read(self, body: Tensor, like: Tensor) -> Tensor:
-        kind = _wide(like).dtype
+        kind = wide(like)
         head = _buckets(like.numel(), self.bucket) * kind.itemsize
         units = body[:head].clone().view(kind).unsqueeze(1) / self.levels
         codes = unpack_bits(body[head:], self.bits, like.numel())
@@ -97,7 +100,9 @@ class Natural(Codec):
     """
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
-        mine = as_bytes(_exponents(_wide(block.flat), chance, _top(block.flat)), pack_bits(block.flat < 0, 1))
+        mine = as_bytes(
+            _exponents(block.flat.to(wide(block.flat)), chance, _top(block.flat)), pack_bits(block.flat < 0, 1)
+        )
         meant = _powers(mine, block.flat)
         heard = yield Each(mine, meant)
         return mean_of(heard, block.flat, lambda body: _powers(body, block.flat)), meant
@@ -146,13 +151,6 @@ def _norms(rows: Tensor) -> Tensor:
     safe = peak.where(peak > 0, peak.new_ones(()))
     norms: Tensor = (rows / safe).norm(dim=1, keepdim=True) * peak
     return norms
-
-
-def _wide(flat: Tensor) -> Tensor:
-    """The numbers in 32 bits where they have fewer."""
-    import torch
-
-    return flat.to(torch.promote_types(flat.dtype, torch.float32))
 
 
 def _byte() -> torch.dtype:

@@ -21,10 +21,10 @@ from gossamer.parts.codec.wire import (
     elements,
     exactly,
     mean_of,
+    wide,
 )
 
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
 
@@ -53,7 +53,7 @@ class Sign(Codec):
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         import torch
 
-        sizes = [part.abs().sum(dtype=_wide(part)) / max(1, part.numel()) for part in block.tensors()]
+        sizes = [part.abs().sum(dtype=wide(part)) / max(1, part.numel()) for part in block.tensors()]
         means = torch.stack(sizes).to(block.flat.dtype) if sizes else block.flat.new_zeros(0)
         mine = as_bytes(means, pack_bits(block.flat >= 0, 1))
         meant = _by_tensor(mine, block)
@@ -75,8 +75,8 @@ def _column_means(block: Block) -> Iterator[Tensor]:
         columns = part.reshape(matrix(tuple(part.shape)))
         up, none = columns >= 0, part.new_zeros(())
         risen = up.sum(0)
-        high = torch.where(up, columns, none).sum(0, dtype=_wide(part)) / risen.clamp_min(1)
-        low = torch.where(up, none, columns).sum(0, dtype=_wide(part)) / (len(columns) - risen).clamp_min(1)
+        high = torch.where(up, columns, none).sum(0, dtype=wide(part)) / risen.clamp_min(1)
+        low = torch.where(up, none, columns).sum(0, dtype=wide(part)) / (len(columns) - risen).clamp_min(1)
         yield torch.cat([high, low]).to(part.dtype)
 
 
@@ -104,10 +104,3 @@ def _by_tensor(body: Tensor, block: Block) -> Tensor:
     sizes = torch.tensor([prod(shape) for shape in block.shapes], device=body.device, dtype=torch.int64)
     means = body[:head].clone().view(block.flat.dtype).repeat_interleave(sizes)
     return torch.where(unpack_bits(body[head:], 1, block.flat.numel()).view(torch.bool), means, -means)
-
-
-def _wide(part: Tensor) -> torch.dtype:
-    """The type sums are taken in: 32 bits where there are fewer."""
-    import torch
-
-    return torch.promote_types(part.dtype, torch.float32)

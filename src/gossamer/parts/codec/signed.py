@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec import words
 from gossamer.parts.codec.sparse import kept, scatter_mean, spread
-from gossamer.parts.codec.wire import Block, Codec, Conversation, Each, Memory, Shapes, Size, elements
+from gossamer.parts.codec.wire import Block, Codec, Conversation, Each, Memory, Shapes, Size, elements, wide
 from gossamer.parts.refusal import real, whole
 
 if TYPE_CHECKING:
@@ -20,10 +20,7 @@ USUAL = 1000  # elements for each one that passes a threshold: P1 tells of 846 t
 
 def mean_of_all(part: Tensor) -> Tensor:
     """The mean, 0 of nothing, in the dtype of its part but added up in 32 bits at least."""
-    import torch
-
-    wide = torch.promote_types(part.dtype, torch.float32)
-    return (part.sum(dtype=wide) / max(1, part.numel())).to(part.dtype)
+    return (part.sum(dtype=wide(part)) / max(1, part.numel())).to(part.dtype)
 
 
 @dataclass(frozen=True, repr=False)

@@ -18,6 +18,7 @@ from gossamer.parts.codec.wire import (
     Size,
     elements,
     exactly,
+    wide,
 )
 from gossamer.parts.refusal import real
 
@@ -42,8 +43,8 @@ class Ternary(Codec):
         mine = torch.stack([part.abs().amax() if part.numel() else part.sum() for part in block.tensors(clipped)])
         shared = (yield Max(mine)).one()
         scale = torch.repeat_interleave(shared, torch.tensor([prod(s) for s in block.shapes], device=shared.device))
-        wide = clipped.to(torch.promote_types(clipped.dtype, torch.float32))  # a 16-bit draw may be rounded to 1
-        hit = chance.uniform_like(wide) * scale < wide.abs()
+        exact = clipped.to(wide(clipped))  # a 16-bit draw may be rounded to 1
+        hit = chance.uniform_like(exact) * scale < exact.abs()
         signs = clipped.sign().where(hit, clipped.new_zeros(()))
         heard = yield Each(pack_trits(signs))
 

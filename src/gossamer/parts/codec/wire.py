@@ -13,6 +13,7 @@ from gossamer.parts.payload import Payload
 from gossamer.parts.value import Value
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 T = TypeVar("T")
@@ -112,6 +113,13 @@ class Size:
 def exactly(count: int, *, gathered: bool = False) -> Size:
     """The size of a wire that never varies."""
     return Size(count, count, count, gathered)
+
+
+def wide(part: Tensor) -> torch.dtype:
+    """The type in which numbers are added up, or draws compared with them: 32 bits where they have fewer."""
+    import torch
+
+    return torch.promote_types(part.dtype, torch.float32)
 
 
 def elements(shapes: Shapes) -> int:
