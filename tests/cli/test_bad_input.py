@@ -18,7 +18,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("words", "said"),
     [
         (["localsgd"], "nearest that works: local_sgd"),
-        (["--strategy", "dgc(density=2)"], "density must lie above 0 to 1"),
+        (["--strategy", "dgc(density=2)"], "density must lie above 0 up to 1"),
         (["allreduce", "sgp"], "--compare 'allreduce' 'sgp'"),
         (["--compare"], "needs strategies"),
         (["--compare", "allreduce", "nonsense("], "never closed"),
@@ -49,7 +49,8 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--jitter", "nan"], "jitter must lie"),
         (["--link", "1parsec"], "1Gbit, 100Mbit/s or 125MB/s"),
         (["--link", "0"], "nearest that works: 1Gbit or 8bit/s"),
-        (["--link", "1e40"], "nearest that works: 1Gbit or 8bit/s"),
+        (["--link", "1e40B/s"], "nearest that works: 1Gbit or 8bit/s"),
+        (["--link", "10"], "does not say of what"),
         (["--link", "quick"], "not a number with a unit"),
         (["--link", "-1Gbit"], "rate must lie"),
         (["--latency", "1h"], "no unit I know"),

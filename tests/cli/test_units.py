@@ -21,7 +21,7 @@ from gossamer.parts.refusal import Refused
         ("1GB", 1e9),
         ("1MiB/s", 1048576.0),
         ("8bit/s", 1.0),
-        ("125e6", 125e6),
+        ("125e6B/s", 125e6),
         ("2.5kbit", 312.5),
     ],
 )
@@ -29,7 +29,7 @@ def test_rates(text: str, bytes_per_second: float) -> None:
     assert units.rate(text) == bytes_per_second
 
 
-@pytest.mark.parametrize("text", ["fast", "", "1parsec", "Gbit", "1Gbit/h", "1 2", "0x10", "1e", "--3"])
+@pytest.mark.parametrize("text", ["fast", "", "10", "125e6", "1parsec", "Gbit", "1Gbit/h", "1 2", "0x10", "1e", "--3"])
 def test_rates_that_are_none(text: str) -> None:
     with pytest.raises(Refused, match="link"):
         units.rate(text)

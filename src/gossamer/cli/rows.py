@@ -11,6 +11,7 @@ from gossamer.cli.spelling import folded, nearest
 from gossamer.parts.codec import Codec
 from gossamer.parts.refusal import Refused
 from gossamer.strategy import CATALOG, AnyStrategy, Entry, Position, parse, position, slots
+from gossamer.strategy.entry import OURS
 from gossamer.strategy.systems import OUTSIDE, PLACED, SYSTEMS
 
 PAGES = "docs/catalogue"
@@ -39,7 +40,7 @@ class Row:
     @property
     def page(self) -> str | None:
         """The entry's own page, in the project's folder."""
-        return f"{PAGES}/{self.name}.md" if self.paper else None
+        return f"{PAGES}/{self.name}.md" if self.paper not in ("", OURS) else None
 
     def told(self) -> dict[str, object]:
         """As JSON tells it."""

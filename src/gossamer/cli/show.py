@@ -16,7 +16,8 @@ Bytes are worked out on a stand-in model of that size in 32-bit floats: eight sq
 and the rest as one vector. A codec that looks at shapes, or a selection by name, will differ on a real model.
 
 The spectral gap is 1 - s ** (1/k), where s is the second largest singular value of the product of the mixing \
-matrices of k rounds: one period of the topology, or 32 rounds from the seed where partners are drawn at random. \
+matrices of k rounds, one period of the topology; where partners are drawn at random it is the mean-square one over \
+many rounds. A delay is not counted in it. \
 1 means that all agree after a period, 0 that some never hear of others. It is worked out for up to 256 workers.
 
     gossamer show allreduce

@@ -107,7 +107,10 @@ def _notes(load: Load, world: World) -> Iterator[str]:
         yield "the hub answers every worker, on top of what the workers send"
     if not ex.topology.fixed and not ex.hub and world.size <= MOST_DRAWN:
         rounds = period(ex.topology, world, load.slot)
-        yield f"partners repeat after {rounds} rounds" if rounds else "partners are drawn anew every round"
+        if rounds:
+            yield f"partners repeat after {rounds} round{'s' * (rounds > 1)}, over which the spectral gap is taken"
+        else:
+            yield "partners are drawn anew every round; the spectral gap is of the mean square over many rounds"
 
 
 def _travels(named: Route, nbytes: int, size: int) -> Iterator[str]:

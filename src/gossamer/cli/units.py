@@ -14,8 +14,10 @@ _NUMBER = r"([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
 
 
 def rate(text: str) -> float:
-    """Bytes a second: `1Gbit`, `100Mbit/s`, `10Gbps`, `125MB/s`, or a bare number of bytes."""
+    """Bytes a second: `1Gbit`, `100Mbit/s`, `10Gbps`, `125MB/s`. A bare number is refused: of what?"""
     number, unit = _split("link", text, "1Gbit, 100Mbit/s or 125MB/s")
+    if not unit and isfinite(number) and number > 0:
+        raise Refused(f"link: {text!r} does not say of what", "1Gbit, 100Mbit/s or 125MB/s")
     word = re.sub(r"(/s|ps)$", "", unit)
     bits = word.endswith(("bit", "b"))
     scale = _scale(word.removesuffix("bit") if word.endswith("bit") else word[:-1] if word[-1:] in "bB" else word)

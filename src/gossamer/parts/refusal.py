@@ -48,8 +48,12 @@ def real(
     inside = not math.isnan(value) if isinstance(value, float) else True
     inside = inside and low <= value <= high
     if not inside or (open_low and value == low) or (open_high and value == high):
-        span = f"{'above' if open_low else 'from'} {low:g} {'to below' if open_high else 'to'} {high:g}"
-        raise Refused(f"{owner}: {name} must lie {span}, not {told(value)}")
+        upto = "to below" if open_high else "up to" if open_low else "to"
+        span = f"{'above' if open_low else 'from'} {low:g} {upto} {high:g}"
+        edge = low if value < low and not open_low else high if value > high and not open_high else None
+        raise Refused(
+            f"{owner}: {name} must lie {span}, not {told(value)}", edge if edge is None else f"{name}={edge:g}"
+        )
 
 
 def flag(owner: str, name: str, value: object) -> None:

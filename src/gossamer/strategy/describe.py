@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import isqrt
+from math import isqrt, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gossamer.parts.codec import Size
@@ -139,17 +139,29 @@ def mixing_matrix(topology: Topology, round: int, world: World, slot: int) -> Ma
     import numpy
 
     weights = numpy.zeros((world.size, world.size))
-    for member in range(world.size):
+    for member in range(world.size) if not topology.trades else ():
         for other, weight in hears(topology, member, round, world, slot).items():
             weights[member, other] = weight
+    return _trades(topology, round, world, slot) if topology.trades else weights
+
+
+def _trades(topology: Topology, round: int, world: World, slot: int) -> Matrix:
+    """What comes of a round in which each member trades once, one after the other: both sides of a trade move."""
+    import numpy
+
+    weights = numpy.eye(world.size)
+    for member in range(world.size):
+        both = list(hears(topology, member, round, world, slot))
+        weights[both] = weights[both].mean(0)
     return weights
 
 
 def spectral_gap(topology: Topology, world: World, slot: int) -> float | None:
-    """1 - s ** (1 / k), s the second largest singular value of the product of the mixing matrices of k rounds.
+    """1 - s ** (1 / k), s the second largest singular value of the product of the mixing matrices W of k rounds.
 
-    k is one period of the topology, or 32 rounds from the seed where partners are drawn at random. 1: all agree after
-    a period; 0: some never hear of others. None at a hub, which mixes as its merge says, and above 256 members.
+    k is one period of the topology. Where partners are drawn, 1 - sqrt(r), r the largest eigenvalue of the mean of
+    W' (1 - J) W over many rounds: by r the squared distance from agreement shrinks in a round, on average. 1: all agree
+    after a period; 0: some never hear of others. None at a hub, which mixes as its merge says, and above 256 members.
     """
     match topology.mixing(0, 0, world, slot):
         case AtHub():
@@ -162,12 +174,25 @@ def spectral_gap(topology: Topology, world: World, slot: int) -> float | None:
         return None
     import numpy
 
-    rounds = period(topology, world, slot) or HORIZON
+    rounds = period(topology, world, slot)
+    if rounds is None:
+        return _drawn_gap(topology, world, slot)
     product = numpy.eye(world.size)
     for round in range(rounds):
         product = mixing_matrix(topology, round, world, slot) @ product
     second = float(numpy.linalg.svd(product, compute_uv=False)[1])
     return max(0.0, 1.0 - second ** (1.0 / rounds)) if second > 1e-14 else 1.0
+
+
+def _drawn_gap(topology: Topology, world: World, slot: int) -> float:
+    import numpy
+
+    apart = numpy.eye(world.size) - 1.0 / world.size
+    rounds = max(HORIZON, LOOKED_AT // world.size)
+    mixings = (mixing_matrix(topology, round, world, slot) for round in range(rounds))
+    mean = sum(weights.T @ apart @ weights for weights in mixings) / rounds
+    largest = float(numpy.linalg.eigvalsh(apart @ mean @ apart)[-1])
+    return 1.0 - sqrt(max(0.0, largest))
 
 
 def period(topology: Topology, world: World, slot: int) -> int | None:

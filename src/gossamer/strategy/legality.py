@@ -187,6 +187,7 @@ def _changes(ex: Exchange) -> Iterator[Change]:
         yield {"topology": topology}
     yield from ({"route": Auto()}, {"order": Order.AFTER}, {"staleness": 0}, {"delay": 0}, {"every": 1})
     yield {"staleness": None}
+    yield {"every": max(1, ex.synchrony.delay)}
     yield {"every": ex.synchrony.delay + 1}
     yield {"quorum": None, "late": Late.DROP}
     yield {"quorum": 1, "late": Late.APPLY}

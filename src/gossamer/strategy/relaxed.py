@@ -27,6 +27,7 @@ def _free(every: int = 1) -> Synchrony:
 
 def softsync(n: int = 1) -> Strategy:
     """A hub steps after every floor(workers / n) gradients, each divided by its staleness; nobody waits."""
+    whole("softsync", "n", n, 1, 2**20)
     synchrony = Synchrony(staleness=None, quorum=OneIn(n), late=Late.APPLY)
     return Strategy((Exchange(topology=Hub(), synchrony=synchrony, merge=Tempered()),))
 

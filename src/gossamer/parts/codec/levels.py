@@ -41,8 +41,7 @@ class QSGD(Codec):
     bucket: int = 512
 
     def __post_init__(self) -> None:
-        whole("QSGD", "bits", self.bits, 2, 8)
-        if self.bits not in (2, 4, 8):
+        if type(self.bits) is not int or self.bits not in (2, 4, 8):
             raise Refused(f"QSGD: bits must fill a byte, so 2, 4 or 8, not {told(self.bits)}", "bits=4")
         whole("QSGD", "bucket", self.bucket, 1, 2**30)
 
