@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gossamer.sim import Outcome, Plan
 
 
-class Lines:
+class Ticker:
     """One line per strategy: alive on a terminal, and only the last word of each where there is none."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Lines:
             disable=not self._console.is_terminal,
         )
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> Ticker:
         self._live.start()
         return self
 
@@ -38,10 +38,6 @@ class Lines:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._live.stop()
-
-    def say(self, remark: str) -> None:
-        """A line above the others."""
-        self._console.print(Text(remark, style="yellow"))
 
     def watch(self, label: str, plan: Plan) -> Watch:
         """What the rehearsal of `plan` is to call after each step of each member."""

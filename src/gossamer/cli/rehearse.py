@@ -191,17 +191,17 @@ def _play(request: Request, journal: Path | None, no_journal: bool) -> list[Run]
     import torch
 
     from gossamer.cli.perform import journals, perform
-    from gossamer.cli.progress import Lines
+    from gossamer.cli.progress import Ticker
 
     torch.set_num_threads(1)  # the models are small, and one thread adds up alike on every machine
     _find_own_tasks(request)
     paths = [None] * len(request.parts) if no_journal else journals(request.parts, journal)
     runs = []
-    with Lines() as lines:
+    with Ticker() as ticker:
         for part, path in zip(request.parts, paths, strict=True):
             plan = request.plan(part)
-            runs.append(perform(request, part, plan, path, lines.watch(part.text, plan)))
-            lines.done(part.text, runs[-1].outcome, plan.world.size)
+            runs.append(perform(request, part, plan, path, ticker.watch(part.text, plan)))
+            ticker.done(part.text, runs[-1].outcome, plan.world.size)
     return runs
 
 

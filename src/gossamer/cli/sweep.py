@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gossamer.cli.request import Request
     from gossamer.cli.sweep_axes import Asked
     from gossamer.cli.sweep_case import Axes, Case, Setting
-    from gossamer.cli.sweep_file import Lines
+    from gossamer.cli.sweep_file import Runs
     from gossamer.cli.sweep_report import Sweep
 
 _PANEL = "A sweep (--sweep)"
@@ -42,16 +42,16 @@ Jobs = Annotated[int | None, typer.Option(help="Processes side by side. Default:
 def sweep(whole: Request, axes: Axes, asked: Asked, plot: Path | None) -> Sweep:
     """Play whatever is not in the file yet, and set everything side by side."""
     from gossamer.cli.sweep_case import chosen
-    from gossamer.cli.sweep_file import Lines
+    from gossamer.cli.sweep_file import Runs
     from gossamer.cli.sweep_report import Sweep
     from gossamer.cli.sweep_verdict import rows
 
     began, pictures = perf_counter(), _checked(plot)
     setting = _setting(whole, axes)
     cases = axes.cases(whole, setting)
-    with Lines(asked.out, setting) as lines:
-        _play(cases, lines, asked.jobs or _cores(), whole.target)
-        results = chosen(lines.found, cases)
+    with Runs(asked.out, setting) as runs:
+        _play(cases, runs, asked.jobs or _cores(), whole.target)
+        results = chosen(runs.found, cases)
     table = rows(results, {repr(part.strategy): part.text for part in axes.parts}, whole.target)
     done = Sweep(table, results, whole.target, asked.out, pictures, perf_counter() - began)
     if plot is not None:
@@ -112,15 +112,15 @@ def _setting(whole: Request, axes: Axes) -> Setting:
     )
 
 
-def _play(cases: list[Case], lines: Lines, jobs: int, target: float) -> None:
+def _play(cases: list[Case], runs: Runs, jobs: int, target: float) -> None:
     from gossamer.cli.sweep_play import results
     from gossamer.cli.sweep_screen import Progressing
 
-    there = {result.key for result in lines.found}
+    there = {result.key for result in runs.found}
     left = [case for case in cases if case.key not in there]
     with Progressing(len(cases), len(cases) - len(left), target) as progress:
         for result in results(left, jobs, progress.running):
-            lines.add(result)
+            runs.add(result)
             progress.done(result)
 
 

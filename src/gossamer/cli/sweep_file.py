@@ -15,7 +15,7 @@ from gossamer.parts.refusal import Refused
 BEGINS = b'{"setting":'  # what is cut off at the end of a file must at least begin as a line of ours
 
 
-class Lines:
+class Runs:
     """The runs that are in a file already, and a place for the next; without a path nothing is kept."""
 
     def __init__(self, path: Path | None, setting: Setting) -> None:
@@ -39,7 +39,7 @@ class Lines:
             self._file.flush()
             os.fsync(self._file.fileno())
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> Runs:
         return self
 
     def __exit__(

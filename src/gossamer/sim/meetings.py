@@ -16,7 +16,7 @@ from gossamer.sim.gradients import Gradients
 from gossamer.sim.links import Links
 
 
-class Company(Protocol):
+class Crowd(Protocol):
     """Whom one can meet, when, and over which links."""
 
     replicas: list[Replica]
@@ -31,8 +31,8 @@ class Company(Protocol):
 class Meetings:
     """Plays what a topology says of a member that is met and not waited for."""
 
-    def __init__(self, company: Company) -> None:
-        self._all = company
+    def __init__(self, crowd: Crowd) -> None:
+        self._all = crowd
 
     def play(self, member: int, slot: int, step: int, mixing: Mixing) -> Life:
         """One meeting, from when it begins to when the member may go on."""

@@ -138,11 +138,13 @@ def mixing_matrix(topology: Topology, round: int, world: World, slot: int) -> Ma
     """Row m holds the weights with which member m hears each member."""
     import numpy
 
+    if topology.trades:
+        return _trades(topology, round, world, slot)
     weights = numpy.zeros((world.size, world.size))
-    for member in range(world.size) if not topology.trades else ():
+    for member in range(world.size):
         for other, weight in hears(topology, member, round, world, slot).items():
             weights[member, other] = weight
-    return _trades(topology, round, world, slot) if topology.trades else weights
+    return weights
 
 
 def _trades(topology: Topology, round: int, world: World, slot: int) -> Matrix:

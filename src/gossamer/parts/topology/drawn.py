@@ -8,7 +8,7 @@ from typing import ClassVar
 from gossamer.parts.chance import below
 from gossamer.parts.refusal import whole
 from gossamer.parts.topology.mixing import Into, Mixing, Neighbours, Pair, Topology
-from gossamer.parts.topology.peers import company
+from gossamer.parts.topology.peers import not_alone
 from gossamer.parts.world import World
 
 
@@ -42,7 +42,7 @@ class RandomPeer(Topology):
         return tuple(other for other in others if member in self.drawn(other, round, world, slot))
 
     def fits(self, world: World) -> None:
-        company("RandomPeer", world)
+        not_alone("RandomPeer", world)
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,7 +64,7 @@ class RandomPush(Topology):
         return () if target == member else (target,)
 
     def fits(self, world: World) -> None:
-        company("RandomPush", world)
+        not_alone("RandomPush", world)
 
 
 @dataclass(frozen=True, repr=False)
@@ -89,4 +89,4 @@ class RandomPair(Topology):
         )
 
     def fits(self, world: World) -> None:
-        company("RandomPair", world)
+        not_alone("RandomPair", world)

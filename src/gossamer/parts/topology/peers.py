@@ -28,7 +28,7 @@ class Cycle(Topology):
         return tuple(sorted(beside - {member}))
 
     def fits(self, world: World) -> None:
-        company("Cycle", world)
+        not_alone("Cycle", world)
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,7 +49,7 @@ class Exponential(Topology):
         return int(2 ** (round % max(1, (world.size - 1).bit_length())))
 
     def fits(self, world: World) -> None:
-        company("Exponential", world)
+        not_alone("Exponential", world)
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +83,7 @@ class Grid(Topology):
         return x, world.size // x
 
     def fits(self, world: World) -> None:
-        company("Grid", world)
+        not_alone("Grid", world)
         if self.x is not None and world.size % self.x:
             raise Refused(f"Grid: {world.size} members do not fill rows of {self.x}", "Grid()")
 
@@ -108,7 +108,7 @@ class Dissemination(Topology):
         return places[(places.index(member) + way * (1 << k)) % world.size]
 
     def fits(self, world: World) -> None:
-        company("Dissemination", world)
+        not_alone("Dissemination", world)
 
 
 @lru_cache(maxsize=256)
@@ -175,7 +175,7 @@ def _reached(edges: tuple[tuple[int, int], ...]) -> set[int]:
     return reached
 
 
-def company(owner: str, world: World) -> None:
+def not_alone(owner: str, world: World) -> None:
     """Refuse a world in which there is nobody to gossip with."""
     if world.size < 2:
         raise Refused(f"{owner}: gossip needs company, and there is {world.size} worker", "2 workers, or allreduce()")
