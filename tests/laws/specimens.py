@@ -38,6 +38,7 @@ from gossamer.parts.route import (
     ReduceScatter,
     Ring,
     Route,
+    Sharded,
     ShardedHub,
     Torus,
     Tree,
@@ -78,6 +79,7 @@ TOPOLOGIES: tuple[Topology, ...] = (
 ROUTES: tuple[Route, ...] = (
     Auto(),
     Native(),
+    Sharded(),
     Ring(),
     Torus(),
     Torus(x=1),

@@ -1,97 +1,104 @@
-"""The real run of one member: performs phases on a fabric, on the wall clock. It knows no named system."""
+"""The real run of one replica: performs phases on a fabric, on the wall clock. It knows no named system and no loop.
+
+Whoever owns the loop calls `begin` before a step computes, may `send` buckets while backward runs, calls `mix` when the
+gradients are there and `finish` with what steps the parameters. The job's loop and the user's own are played alike.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 
 import torch
 
 from gossamer.engine.counter import Counter
-from gossamer.engine.fabric import Fabric, Key, Pending
+from gossamer.engine.fabrics import Fabric, Key, Pending
 from gossamer.engine.lines import Lines
 from gossamer.engine.service import Service
 from gossamer.engine.turns import Turns
 from gossamer.parts.codec import Heard, Wire
+from gossamer.parts.payload import Payload
 from gossamer.parts.topology import Everyone, Into, Neighbours, Pair
-from gossamer.parts.world import World
-from gossamer.recipes import Optimizer
 from gossamer.records import SERVED, Event, Note, StepRecord
-from gossamer.replica import Answer, Hub, Layout, Local, Replica, conclude
-from gossamer.strategy import AnyStrategy, Compute, Meet, Send, Settle, Update, fits, phases, slots
-from gossamer.tasks import Stream, Task
+from gossamer.replica import Answer, Chosen, Hub, Replica, conclude
+from gossamer.replica.hub import Builder
+from gossamer.strategy import Compute, Meet, Phase, Send, Settle, Update, phases, slots
 
 PATIENCE = 120.0  # seconds a hub may take to answer before we say that it does not
 OWNER = 0  # the member that hubs live with
 
+Speaking = tuple[Generator[Wire, Heard, None], Pending]
+
 
 class Stepper:
-    """One member's replica, fabric and counters; `step` plays one step and returns its record."""
+    """One member's replica, fabric and counters. Exchanges that may be cut are sent in `buckets`, slot by slot."""
 
     def __init__(
         self,
-        task: Task,
-        strategy: AnyStrategy,
-        world: World,
-        optimizer: Optimizer,
-        batch: int,
-        lines: Lines,
+        replica: Replica,
+        fabric: Fabric,
+        lines: Lines | None,
         turns: Turns,
+        optimizer: Builder,
+        buckets: Mapping[int, list[Chosen]] | None = None,
     ) -> None:
-        fits(strategy, world)
-        optimizer.suits(strategy)
-        self.task, self.strategy, self.world, self.turns = task, strategy, world, turns
-        self.fabric, self.stream = Fabric(lines.mixes), Stream(task.size, batch, world)
-        self.member = self.fabric.member
-        layout = Layout(task.model)
-        storage = (torch.empty_like(layout.start), torch.zeros_like(layout.start))
-        self.replica = Replica(self.member, world, strategy, layout, storage, optimizer)
-        self.local = Local(task, layout, world)
-        self.exchanges = slots(strategy)
+        self.replica, self.fabric, self.turns = replica, fabric, turns
+        self.strategy, self.world, self.member = replica.strategy, replica.world, replica.member
+        self.exchanges = slots(self.strategy)
+        self.buckets: Mapping[int, list[Chosen]] = buckets or {}
         self.hubs = {
-            slot: Hub(ex, desk.chosen, desk.chosen.take(layout.start), world, optimizer)
-            for slot, (ex, desk) in enumerate(zip(self.exchanges, self.replica.desks, strict=True))
+            slot: Hub(ex, desk.chosen, desk.chosen.take(replica.layout.start), self.world, optimizer)
+            for slot, (ex, desk) in enumerate(zip(self.exchanges, replica.desks, strict=True))
             if ex.hub and self.member == OWNER
         }
         self._read: torch.Tensor | None = None
         self.service: Service | None = None
         self._look()
-        served = any(ex.hub or ex.meets for ex in self.exchanges)
-        self.service = Service(lines, self.hubs, self.replica, acknowledge=turns.scripted) if served else None
-        self.counter = Counter(lines, acknowledged=turns.scripted)
+        if lines is not None and any(ex.hub or ex.meets for ex in self.exchanges):
+            self.service = Service(lines, self.hubs, replica, acknowledge=turns.scripted)
+            self.counter = Counter(lines, acknowledged=turns.scripted)
         self.began = time.perf_counter()
-        self._speaking: dict[tuple[int, int], tuple[Generator[Wire, Heard, None], Pending]] = {}
+        self.note = Note()
+        self._sent: list[int] = []  # buckets that have left, by slot, in this step
+        self._speaking: dict[tuple[int, int], list[Speaking]] = {}
         self._pushing: dict[int, deque[Generator[Wire, Answer, None]]] = {}
-        self._note = Note()
         self._gated = any(ex.meets and ex.synchrony.staleness is not None for ex in self.exchanges)
 
-    def step(self, step: int) -> StepRecord:
-        """Play one step."""
-        self._note = note = Note()
+    @property
+    def here(self) -> torch.Tensor:
+        """Where the next gradient is taken: the parameters, or a copy of them where others may write meanwhile."""
+        return self.replica.parameters if self._read is None else self._read
+
+    def begin(self, step: int) -> None:
+        """A step begins, as soon as the slowest member is near enough."""
+        self.note = Note()
+        self._sent = [0] * len(self.exchanges)
+        gate = next(phase.gate for phase in phases(self.strategy, step) if isinstance(phase, Compute))
+        with self.span("wait"):
+            self.turns.gate(step, gate)
+        with self._still():
+            self.replica.begin(step)
+
+    def mix(self, step: int) -> None:
+        """The gradients are there: exchange those that no hub steps."""
+        self.replica.computed()
+        with self.span("wait"):
+            self.turns.take()
         for phase in phases(self.strategy, step):
-            match phase:
-                case Compute(gate):
-                    with self._span("wait"):
-                        self.turns.gate(step, gate)
-                    with self._span("compute"):
-                        self._compute(step)
-                    with self._span("wait"):
-                        self.turns.take()
-                case Send(slot):
-                    with self._span("send"):
-                        self._send(slot, step)
-                case Settle(slot, sent):
-                    with self._span("wait"):
-                        self._settle(slot, sent)
-                case Meet(slot):
-                    with self._span("wait"):
-                        self._meet(slot, step)
-                case Update():
-                    with self._span("compute"), self._still():
-                        self.replica.update()
+            if self._of_gradients(phase):
+                self._play(phase, step)
+
+    def finish(self, step: int, update: Callable[[], None]) -> StepRecord:
+        """Play the rest of the step; `update` steps what no hub does. Returns the record of the whole step."""
+        for phase in phases(self.strategy, step):
+            if isinstance(phase, Update):
+                with self.span("compute"), self._still():
+                    update()
+            elif not self._of_gradients(phase):
+                self._play(phase, step)
         if self.service is not None:
             with self.service.lock:
                 self.service.done = step + 1
@@ -100,21 +107,50 @@ class Stepper:
         self.turns.give_way()
         if self._gated:
             self.turns.tell(step + 1)
-        return note.record(self.member, step, time.perf_counter() - self.began)
+        return self.note.record(self.member, step, time.perf_counter() - self.began)
+
+    def send(self, slot: int, step: int, count: int) -> None:
+        """Let the first `count` buckets of an exchange leave, those that have not left yet; never waits."""
+        buckets = self.buckets[slot]
+        while self._sent[slot] < count:
+            number = self._sent[slot]
+            self._sent[slot] += 1
+            self._speak(slot, step, number, buckets[number])
 
     def close(self) -> Event:
         """Hear out what is still under way, and serve the others until they are done too."""
-        for _, pending in self._speaking.values():
-            pending.wait()
+        for speaking in self._speaking.values():
+            for _, pending in speaking:
+                pending.wait()
+        self._speaking.clear()
         self.fabric.close()
         for slot, pushes in self._pushing.items():
             for _ in pushes:
                 self._answer(slot)
         if self.service is not None:
             self.service.close()
-        self._note = Note()
+        self.note = Note()
         self._tally()
-        return Event(time.perf_counter() - self.began, SERVED, self.member, self._note.sent)
+        return Event(time.perf_counter() - self.began, SERVED, self.member, self.note.sent)
+
+    def _of_gradients(self, phase: Phase) -> bool:
+        """Whether it belongs to an exchange of gradients among members, which is over before the update begins."""
+        if not isinstance(phase, Send | Settle):
+            return False
+        exchange = self.exchanges[phase.slot]
+        return exchange.payload is Payload.GRADIENTS and not exchange.hub
+
+    def _play(self, phase: Phase, step: int) -> None:
+        match phase:
+            case Send(slot):
+                self._send(slot, step)
+            case Settle(slot, sent):
+                self._settle(slot, sent)
+            case Meet(slot):
+                with self.span("wait"):
+                    self._meet(slot, step)
+            case Compute() | Update():
+                pass
 
     def _look(self) -> None:
         """Where others may write to the parameters meanwhile, the next gradient is taken at what they are now."""
@@ -123,22 +159,23 @@ class Stepper:
                 self._read = torch.empty_like(self.replica.parameters) if self._read is None else self._read
                 self._read.copy_(self.replica.parameters)
 
-    def _compute(self, step: int) -> None:
-        replica = self.replica
-        with self._still():
-            replica.begin(step)
-        parameters = replica.parameters if self._read is None else self._read
-        batch = tuple(part[self.stream.indices(self.member, step)] for part in self.task.train)
-        self._note.loss = self.local.gradient(parameters, batch, replica.gradients, (step, self.member))
-        replica.computed()
-
     def _send(self, slot: int, step: int) -> None:
         if self.exchanges[slot].hub:
-            self._push(slot, step)
-            return
-        speaking = self.replica.exchange(slot, step)
-        wire = next(speaking)
-        self._speaking[slot, step] = (speaking, self._mix(Key(slot, step, 0), wire))
+            with self.span("send"):
+                self._push(slot, step)
+        elif slot in self.buckets:
+            self.send(slot, step, len(self.buckets[slot]))
+        else:
+            self._speak(slot, step, None, None)
+
+    def _speak(self, slot: int, step: int, number: int | None, bucket: Chosen | None) -> None:
+        """Begin the conversation of an exchange, or of one bucket of it."""
+        with self.span("encode"):
+            speaking = self.replica.exchange(slot, step, bucket)
+            wire = next(speaking)
+        with self.span("send"):
+            pending = self._mix(Key(slot, step, 0, number), wire)
+        self._speaking.setdefault((slot, step), []).append((speaking, pending))
 
     def _mix(self, key: Key, wire: Wire) -> Pending:
         """Begin the mix the topology asks for."""
@@ -154,21 +191,27 @@ class Stepper:
 
     def _settle(self, slot: int, sent: int) -> None:
         if self.exchanges[slot].hub:
-            self._take_answer(slot)
+            with self.span("wait"):
+                self._take_answer(slot)
             return
-        self._note.aged(self.exchanges[slot].synchrony.delay)
-        speaking, pending = self._speaking.pop((slot, sent))
-        turn = 0
+        self.note.aged(self.exchanges[slot].synchrony.delay)
         self.turns.give_way()
+        for number, (speaking, pending) in enumerate(self._speaking.pop((slot, sent))):
+            self._hear_out(Key(slot, sent, 0, number if slot in self.buckets else None), speaking, pending)
+
+    def _hear_out(self, key: Key, speaking: Generator[Wire, Heard, None], pending: Pending) -> None:
+        """Go on with a conversation until it is over."""
         while True:
-            heard = pending.wait()
-            try:
-                with self._still():
+            with self.span("wait"):
+                heard = pending.wait()
+            with self.span("encode"), self._still():
+                try:
                     wire = speaking.send(heard)
-            except StopIteration:
-                return
-            turn += 1
-            pending = self._mix(Key(slot, sent, turn), wire)
+                except StopIteration:
+                    return
+            key = Key(key.slot, key.step, key.turn + 1, key.bucket)
+            with self.span("send"):
+                pending = self._mix(key, wire)
 
     def _meet(self, slot: int, step: int) -> None:
         ex = self.exchanges[slot]
@@ -191,8 +234,8 @@ class Stepper:
         for partner in weights:
             if partner != self.member:
                 shown[partner], done = self.counter.pull(partner, slot, like)
-                self._note.aged(step - done)
-                self._note.hear(slot, shown[partner].nbytes)
+                self.note.aged(step - done)
+                self.note.hear(slot, shown[partner].nbytes)
         with self._still():
             self.replica.pull(slot, weights, shown)
 
@@ -200,7 +243,7 @@ class Stepper:
         if target != self.member:
             with self._still():
                 mine = self.replica.shown(slot).clone()
-            self._note.send(slot, mine.nbytes)
+            self.note.send(slot, mine.nbytes)
             self.counter.tell(target, slot, step, mine)
         with self._still():
             self.replica.take_up(slot, 2 if target == self.member else 1)
@@ -209,9 +252,9 @@ class Stepper:
         with self._still():
             mine = self.replica.shown(slot).clone()
         theirs, done = self.counter.trade(partner, slot, mine)
-        self._note.send(slot, mine.nbytes)
-        self._note.hear(slot, theirs.nbytes)
-        self._note.aged(step - done)
+        self.note.send(slot, mine.nbytes)
+        self.note.hear(slot, theirs.nbytes)
+        self.note.aged(step - done)
         with self._still():
             self.replica.traded(slot, mine, theirs)
 
@@ -220,7 +263,7 @@ class Stepper:
         pushing = self.replica.push(slot, step)
         wire = next(pushing)
         self._pushing.setdefault(slot, deque()).append(pushing)
-        self._note.send(slot, wire.body.nbytes)
+        self.note.send(slot, wire.body.nbytes)
         if self.member == OWNER:
             assert self.service is not None
             self.service.push(slot, round, wire)
@@ -230,9 +273,9 @@ class Stepper:
     def _take_answer(self, slot: int) -> None:
         self.turns.give_way()
         answer = self._answer(slot)
-        self._note.hear(slot, answer.values.nbytes)
-        self._note.aged(answer.staleness)
-        self._note.dropped += answer.dropped
+        self.note.hear(slot, answer.values.nbytes)
+        self.note.aged(answer.staleness)
+        self.note.dropped += answer.dropped
         with self._still():
             conclude(self._pushing[slot].popleft(), answer)
 
@@ -245,22 +288,23 @@ class Stepper:
     def _tally(self) -> None:
         """Note what the fabric moved, and what was served to others since the last record."""
         for slot, nbytes in self.fabric.sent.items():
-            self._note.send(slot, nbytes)
+            self.note.send(slot, nbytes)
         for slot, nbytes in self.fabric.heard.items():
-            self._note.hear(slot, nbytes)
+            self.note.hear(slot, nbytes)
         self.fabric.sent.clear()
         self.fabric.heard.clear()
         if self.service is not None:
             with self.service.lock:
                 visits, self.service.visits = self.service.visits, Note()
-            self._note.join(visits)
+            self.note.join(visits)
 
     def _still(self) -> threading.Lock | nullcontext[None]:
         """Hold the parameters still against readers while they change."""
         return self.service.lock if self.service is not None else nullcontext()
 
     @contextmanager
-    def _span(self, name: str) -> Iterator[None]:
+    def span(self, name: str) -> Iterator[None]:
+        """Count the seconds of what happens within."""
         began = time.perf_counter()
         yield
-        self._note.spans[name] += time.perf_counter() - began
+        self.note.spans[name] = self.note.spans.get(name, 0.0) + time.perf_counter() - began

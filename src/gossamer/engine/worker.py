@@ -13,6 +13,7 @@ import torch.distributed as dist
 from safetensors.torch import save_file
 from torch.distributed.distributed_c10d import Store
 
+from gossamer.engine.fabrics.over_torch import OverTorch
 from gossamer.engine.job import Job
 from gossamer.engine.lines import Lines
 from gossamer.engine.stepper import Stepper
@@ -20,9 +21,10 @@ from gossamer.engine.turns import Turns
 from gossamer.parts.refusal import Refused, whole
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
-from gossamer.records import Header, Journal
-from gossamer.strategy import parse
-from gossamer.tasks import build
+from gossamer.records import Header, Journal, StepRecord
+from gossamer.replica import Layout, Local, Replica
+from gossamer.strategy import AnyStrategy, fits, parse
+from gossamer.tasks import Stream, Task, build
 
 PATIENCE = timedelta(seconds=120)
 FOR_EVER = timedelta(days=365)
@@ -65,7 +67,9 @@ def play(job: Job, store: Store, lines: Lines) -> None:
         whole("order", "member", member, 0, size - 1)
     turns = Turns(store, job.name, rank, size, job.order)
     task = build(job.task, job.seed, dict(job.options))
-    stepper = Stepper(task, strategy, world, optimizer, job.batch, lines, turns)
+    fits(strategy, world)
+    optimizer.suits(strategy)
+    played = Member(task, strategy, world, optimizer, job.batch, lines, turns)
     steps = job.steps if job.order is None else turns.steps
     header = Header(
         "engine",
@@ -81,15 +85,49 @@ def play(job: Job, store: Store, lines: Lines) -> None:
     with Journal(Path(job.folder) / f"journal-{rank}.jsonl") as journal:
         journal.write(header)
         for step in range(steps):
-            journal.write(stepper.step(step))
-        journal.write(stepper.close())
-    kept = {f"hub {slot}": hub.centre.clone() for slot, hub in stepper.hubs.items()}
+            journal.write(played.step(step))
+        journal.write(played.stepper.close())
+    kept = {f"hub {slot}": hub.centre.clone() for slot, hub in played.stepper.hubs.items()}
     masses = {
-        f"mass {slot}": torch.tensor(desk.mass, dtype=torch.float64) for slot, desk in enumerate(stepper.replica.desks)
+        f"mass {slot}": torch.tensor(desk.mass, dtype=torch.float64)
+        for slot, desk in enumerate(played.stepper.replica.desks)
     }
     save_file(
-        {"parameters": stepper.replica.parameters, **kept, **masses}, Path(job.folder) / f"member-{rank}.safetensors"
+        {"parameters": played.stepper.replica.parameters, **kept, **masses},
+        Path(job.folder) / f"member-{rank}.safetensors",
     )
+
+
+class Member:
+    """The loop of a job: the task's own compute, step by step, between what the stepper plays."""
+
+    def __init__(
+        self,
+        task: Task,
+        strategy: AnyStrategy,
+        world: World,
+        optimizer: Optimizer,
+        batch: int,
+        lines: Lines,
+        turns: Turns,
+    ) -> None:
+        layout = Layout(task.model)
+        storage = (torch.empty_like(layout.start), torch.zeros_like(layout.start))
+        self.task, self.stream = task, Stream(task.size, batch, world)
+        self.replica = Replica(dist.get_rank(), world, strategy, layout, storage)
+        self.optimizer = optimizer.build(self.replica.views)
+        self.local = Local(task, layout, world)
+        self.stepper = Stepper(self.replica, OverTorch(lines.mixes), lines, turns, optimizer)
+
+    def step(self, step: int) -> StepRecord:
+        """Play one step."""
+        stepper, member = self.stepper, self.replica.member
+        stepper.begin(step)
+        with stepper.span("compute"):
+            batch = tuple(part[self.stream.indices(member, step)] for part in self.task.train)
+            stepper.note.loss = self.local.gradient(stepper.here, batch, self.replica.gradients, (step, member))
+        stepper.mix(step)
+        return stepper.finish(step, lambda: self.replica.update(self.optimizer))
 
 
 if __name__ == "__main__":

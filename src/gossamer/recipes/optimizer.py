@@ -55,21 +55,26 @@ class Optimizer(Value):
         )
 
     def suits(self, strategy: AnyStrategy) -> None:
-        """Refuse a strategy whose codec keeps the momentum itself when this optimizer has one too."""
-        for exchange in slots(strategy):
-            if isinstance(exchange.merge, Share) and exchange.updates_at_hub and (self.decay or "adam" in self.name):
-                raise Refused(
-                    f"{exchange.merge!r} gives each gradient its share; {self.name} with decay {self.decay} would still"
-                    " take a whole step for each",
-                    "optimizer sgd without decay",
-                )
-            if exchange.codec.owns_momentum and (self.momentum or self.name != "sgd"):
-                raise Refused(
-                    f"{exchange.codec!r} keeps the momentum itself; optimizer {self.name} would apply another on top",
-                    f"optimizer sgd with momentum 0, and momentum={self.momentum or 0.9} in the codec",
-                )
-            if exchange.merge.lookahead and (self.momentum or self.name != "sgd"):
-                raise Refused(
-                    f"{exchange.merge!r} keeps the momentum itself; optimizer {self.name} would apply another on top",
-                    f"optimizer sgd with momentum 0, and lookahead={self.momentum or 0.9} in the merge",
-                )
+        """Refuse a strategy that this optimizer would spoil."""
+        suited(strategy, self.name, self.momentum, self.decay)
+
+
+def suited(strategy: AnyStrategy, name: str, momentum: float, decay: float) -> None:
+    """Refuse a strategy whose codec or merge keeps the momentum itself when the optimizer has one too."""
+    for exchange in slots(strategy):
+        if isinstance(exchange.merge, Share) and exchange.updates_at_hub and (decay or "adam" in name):
+            raise Refused(
+                f"{exchange.merge!r} gives each gradient its share; {name} with decay {decay} would still"
+                " take a whole step for each",
+                "optimizer sgd without decay",
+            )
+        if exchange.codec.owns_momentum and (momentum or name != "sgd"):
+            raise Refused(
+                f"{exchange.codec!r} keeps the momentum itself; optimizer {name} would apply another on top",
+                f"optimizer sgd with momentum 0, and momentum={momentum or 0.9} in the codec",
+            )
+        if exchange.merge.lookahead and (momentum or name != "sgd"):
+            raise Refused(
+                f"{exchange.merge!r} keeps the momentum itself; optimizer {name} would apply another on top",
+                f"optimizer sgd with momentum 0, and lookahead={momentum or 0.9} in the merge",
+            )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -12,10 +14,16 @@ from gossamer.parts.merge import Told
 from gossamer.parts.payload import Payload
 from gossamer.parts.synchrony import Late
 from gossamer.parts.world import World
-from gossamer.recipes import Optimizer
 from gossamer.replica.desk import Answer
 from gossamer.replica.layout import Chosen
 from gossamer.strategy import Exchange
+
+
+class Builder(Protocol):
+    """Whatever makes the torch optimizer that steps the centre."""
+
+    def build(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
+        """The torch optimizer over `parameters`."""
 
 
 @dataclass
@@ -35,9 +43,10 @@ class Hub:
     chosen: Chosen
     centre: Tensor
     world: World
-    optimizer: Optimizer
+    optimizer: Builder
     version: int = 0
     dropped: int = 0
+    spoilt: int = 0  # rounds that were not applied, for they held a NaN or an infinity
     memory: dict[str, Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -125,6 +134,10 @@ class Hub:
     def _close(self, values: list[Tensor]) -> None:
         """Sum a round up, in member order so that every run adds alike, and step."""
         mean = torch.stack(values).mean(0) if len(values) > 1 else values[0]
+        if not torch.isfinite(mean.sum()):  # one NaN would be everybody's; a sum that overflows is no better
+            self.spoilt += 1
+            self.version += 1
+            return
         share = len(values) / self.world.size
         made = self.exchange.merge.hub(self.centre, mean, self.memory, share)
         match self.exchange.payload:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
 
 import torch
@@ -15,14 +15,31 @@ from gossamer.parts.selection import Selection, Tag
 class Chosen:
     """The tensors one exchange carries: taken out of a flat vector and put back."""
 
-    def __init__(self, tags: tuple[Tag, ...], selection: Selection) -> None:
-        self.places = selection.pick(tags)
+    def __init__(self, tags: tuple[Tag, ...], selection: Selection | tuple[int, ...]) -> None:
+        self.places = selection.pick(tags) if isinstance(selection, Selection) else selection
         if not self.places:
             raise Refused(f"{selection!r} chooses none of the model's tensors", "where=Everything()")
+        self._tags, ends = tags, _ends(tags)
         self.shapes = tuple(tags[place].shape for place in self.places)
-        ends = _ends(tags)
         self._spans = _joined((ends[place], ends[place + 1]) for place in self.places)
         self.count = sum(stop - start for start, stop in self._spans)
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """Where the chosen elements lie, if they lie together."""
+        return self._spans[0] if len(self._spans) == 1 else None
+
+    def cut(self, nbytes: int) -> list[Chosen]:
+        """The same tensors in buckets of at least `nbytes`, the last tensors first, as their gradients come."""
+        buckets: list[list[int]] = [[]]
+        held = 0
+        for place in reversed(self.places):
+            if held >= nbytes:
+                buckets.append([])
+                held = 0
+            buckets[-1].insert(0, place)
+            held += self._tags[place].bytes
+        return [Chosen(self._tags, tuple(places)) for places in buckets]
 
     def take(self, flat: Tensor) -> Tensor:
         """The chosen elements in model order: a view where they lie together, a copy where not."""
@@ -33,7 +50,9 @@ class Chosen:
         """Write the chosen elements back."""
         done = 0
         for start, stop in self._spans:
-            flat[start:stop].copy_(values[done : done + stop - start])
+            there, part = flat[start:stop], values[done : done + stop - start]
+            if there.data_ptr() != part.data_ptr():  # a mix made in place is there already
+                there.copy_(part)
             done += stop - start
 
     def views(self, values: Tensor) -> list[Tensor]:
@@ -43,10 +62,10 @@ class Chosen:
 
 
 class Layout:
-    """All tensors of a model, one after the other."""
+    """All tensors of a model that train, one after the other; `as_they_lie`: each in the order it has in memory."""
 
-    def __init__(self, model: nn.Module) -> None:
-        named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    def __init__(self, model: nn.Module | Sequence[tuple[str, Tensor]], *, as_they_lie: bool = False) -> None:
+        named = [(n, p) for n, p in _named(model) if p.requires_grad]
         if not named:
             raise Refused("the model has no parameter that trains")
         kinds = {(p.dtype, p.device) for _, p in named}
@@ -58,16 +77,43 @@ class Layout:
         self.tags = tuple(Tag(name, tuple(p.shape), p.element_size()) for name, p in named)
         self.names = tuple(tag.name for tag in self.tags)
         self.length = _ends(self.tags)[-1]
-        self.start = torch.cat([p.detach().reshape(-1) for _, p in named])
+        kept = [as_they_lie and not p.is_contiguous() and _dense(p) for _, p in named]
+        self._strides = [p.stride() if keep else None for (_, p), keep in zip(named, kept, strict=True)]
+        self.start = torch.cat(
+            [flat_of(p.detach()) if keep else p.detach().reshape(-1) for (_, p), keep in zip(named, kept, strict=True)]
+        )
 
     def views(self, flat: Tensor) -> list[Tensor]:
         """The flat vector cut into the model's tensors; leading dimensions of `flat` are kept."""
         parts = flat.split_with_sizes([prod(tag.shape) for tag in self.tags], dim=-1)
-        return [part.view(*flat.shape[:-1], *tag.shape) for part, tag in zip(parts, self.tags, strict=True)]
+        return [
+            part.view(*flat.shape[:-1], *tag.shape) if stride is None else part.as_strided(tag.shape, stride)
+            for part, tag, stride in zip(parts, self.tags, self._strides, strict=True)
+        ]
 
     def named(self, flat: Tensor) -> dict[str, Tensor]:
         """The same by name, as `torch.func.functional_call` takes it."""
         return dict(zip(self.names, self.views(flat), strict=True))
+
+
+def flat_of(tensor: Tensor) -> Tensor:
+    """A tensor that lies densely in memory as one vector, in the order in which it lies."""
+    return tensor.as_strided((tensor.numel(),), (1,))
+
+
+def _named(model: nn.Module | Sequence[tuple[str, Tensor]]) -> Iterable[tuple[str, Tensor]]:
+    return model.named_parameters() if isinstance(model, nn.Module) else model
+
+
+def _dense(tensor: Tensor) -> bool:
+    """Whether a tensor fills its memory without gaps or overlaps, in whatever order (channels last)."""
+    sides = sorted((stride, side) for stride, side in zip(tensor.stride(), tensor.shape, strict=True) if side > 1)
+    filled = 1
+    for stride, side in sides:
+        if stride != filled:
+            return False
+        filled *= side
+    return True
 
 
 def _ends(tags: tuple[Tag, ...]) -> list[int]:

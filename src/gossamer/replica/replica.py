@@ -1,8 +1,9 @@
-"""One member's numbers: parameters, gradients, optimizer, memories. Knows no network and no clock."""
+"""One member's numbers: parameters, gradients, memories. Knows no optimizer, no network and no clock."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -13,7 +14,6 @@ from gossamer.parts.codec import Block, Heard, Wire, alone
 from gossamer.parts.payload import Payload
 from gossamer.parts.topology import hears
 from gossamer.parts.world import World
-from gossamer.recipes import Optimizer
 from gossamer.replica.desk import Answer, Desk, check_agreed
 from gossamer.replica.layout import Chosen, Layout
 from gossamer.strategy import AnyStrategy, at, company, since, slots, spells
@@ -29,14 +29,11 @@ class Replica:
         strategy: AnyStrategy,
         layout: Layout,
         storage: tuple[Tensor, Tensor],
-        optimizer: Optimizer,
     ) -> None:
         self.member, self.world, self.strategy, self.layout = member, world, strategy, layout
         self.parameters, self.gradients = storage
         self.parameters.copy_(layout.start)
-        self._views = layout.views(self.parameters)
-        self._slopes = layout.views(self.gradients)
-        self.optimizer = optimizer.build(self._views)
+        self.views, self.slopes = layout.views(self.parameters), layout.views(self.gradients)
         self.desks = [Desk(ex, Chosen(layout.tags, ex.where), {}) for ex in slots(strategy)]
         self._fresh = [False] * len(layout.tags)
         self._ahead: list[Desk] = []  # those that look ahead for this step's gradient
@@ -65,9 +62,12 @@ class Replica:
         for desk in self._ahead:
             desk.chosen.put(self.parameters, desk.memory.pop("here"))
 
-    def exchange(self, slot: int, step: int) -> Generator[Wire, Heard, None]:
-        """One exchange with peers: yields wires, is sent what was heard, merges the mix back."""
-        desk = self.desks[slot]
+    def exchange(self, slot: int, step: int, bucket: Chosen | None = None) -> Generator[Wire, Heard, None]:
+        """One exchange with peers: yields wires, is sent what was heard, merges the mix back.
+
+        Of an exchange that may be cut, one bucket can be exchanged by itself.
+        """
+        desk = self.desks[slot] if bucket is None else Desk(self.desks[slot].exchange, bucket, {})
         mine = self._payload(desk)
         late = desk.exchange.carries_mass and desk.exchange.synchrony.delay
         kept = self._share(slot, step) if late else 0.0
@@ -136,13 +136,23 @@ class Replica:
         """What a partner that pulls reads: this slot's parameters as they are."""
         return self.desks[slot].chosen.take(self.parameters)
 
-    def update(self) -> None:
-        """The local optimizer step, on every tensor that has a gradient of this step's making and no hub to step it."""
-        for view, slope, fresh in zip(self._views, self._slopes, self._fresh, strict=True):
+    def fresh(self) -> list[bool]:
+        """Which tensors have a gradient of this step's making and no hub to step them."""
+        return self._fresh
+
+    def update(self, optimizer: torch.optim.Optimizer) -> None:
+        """The local optimizer step on the replica's own views, on every tensor whose gradient is fresh."""
+        for view, slope, fresh in zip(self.views, self.slopes, self._fresh, strict=True):
             view.grad = slope if fresh else None
+        with self.updating():
+            optimizer.step()
+
+    @contextmanager
+    def updating(self) -> Iterator[None]:
+        """While somebody steps the parameters: a mass divides the step, who looked ahead goes on with its momentum."""
         before = [(desk, desk.chosen.take(self.parameters).clone()) for desk in self._ahead]
         weighted = [(desk, desk.chosen.take(self.parameters).clone()) for desk in self.desks if desk.mass != 1.0]
-        self.optimizer.step()
+        yield
         for desk, old in weighted:  # push-sum steps the numerator, with the slope (and decay) at z: w z + step
             desk.chosen.put(self.parameters, old + (desk.chosen.take(self.parameters) - old) / desk.mass)
         for desk, old in before:  # v = d v + step; x += v

@@ -46,9 +46,9 @@ class Rehearsal:
         size, start = plan.world.size, self.layout.start
         self.parameters, slopes = start.new_empty(size, len(start)), start.new_zeros(size, len(start))
         self.replicas = [
-            Replica(m, self.world, plan.strategy, self.layout, (self.parameters[m], slopes[m]), plan.optimizer)
-            for m in range(size)
+            Replica(m, self.world, plan.strategy, self.layout, (self.parameters[m], slopes[m])) for m in range(size)
         ]
+        self.optimizers = [plan.optimizer.build(replica.views) for replica in self.replicas]
         self.gradients = Gradients(plan.task, self.layout, self.world, self.parameters, slopes)
         self.exchanges = slots(plan.strategy)
         self.links = Links(self.cluster)
@@ -112,7 +112,7 @@ class Rehearsal:
                     case Meet(slot):
                         yield from self._meet(member, slot, step)
                     case Update():
-                        self.replicas[member].update()
+                        self.replicas[member].update(self.optimizers[member])
             self._record(member, step)
             step += 1
         self._die(member, step)

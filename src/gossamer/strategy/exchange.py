@@ -62,6 +62,18 @@ class Exchange(Value):
         return self.hub and self.payload is Payload.GRADIENTS
 
     @property
+    def cuttable(self) -> bool:
+        """Whether its tensors may be exchanged bucket by bucket, with the same result as all at once."""
+        waits = self.synchrony.staleness == 0 and self.synchrony.delay == 0 and not self.hub
+        plain = isinstance(self.merge, Adopt) and self.codec.by_element and isinstance(self.topology, Complete)
+        return self.payload is Payload.GRADIENTS and waits and plain
+
+    @property
+    def idle_alone(self) -> bool:
+        """Whether it changes nothing in a world of one."""
+        return self.cuttable and not self.codec.lossy
+
+    @property
     def leaves_behind(self) -> bool:
         """Whether a round closes without some, whose steps then no longer line up with the others'."""
         sync = self.synchrony

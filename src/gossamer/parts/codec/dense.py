@@ -25,6 +25,7 @@ class Dense(Codec):
     """The elements as they are."""
 
     lossy: ClassVar[bool] = False
+    by_element: ClassVar[bool] = True
     payloads: ClassVar[frozenset[Payload]] = frozenset(Payload)
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
@@ -40,6 +41,7 @@ class Half(Codec):
     """Every element as a 16-bit float, rounded to nearest."""
 
     sums_exactly: ClassVar[bool] = False
+    by_element: ClassVar[bool] = True
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         short = block.flat.half()

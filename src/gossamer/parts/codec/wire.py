@@ -137,6 +137,7 @@ class Codec(ABC, Value):
     payloads: ClassVar[frozenset[Payload]] = frozenset({Payload.GRADIENTS, Payload.DELTAS})
     remembers: ClassVar[bool] = False  # it already keeps what it did not send
     sums_exactly: ClassVar[bool] = True  # its Mean wires lose nothing by being summed in flight
+    by_element: ClassVar[bool] = False  # what becomes of a number depends on it alone: blocks may be cut
     owns_momentum: ClassVar[bool] = False  # it applies the momentum, so the optimizer must not
 
     @abstractmethod

@@ -1,6 +1,6 @@
 """How an all-reduce travels: schedules as data."""
 
-from gossamer.parts.route.backend import Auto, Native
+from gossamer.parts.route.backend import Auto, Native, Sharded
 from gossamer.parts.route.blocks import BinaryBlocks
 from gossamer.parts.route.halving import Doubling, HalvingDoubling
 from gossamer.parts.route.hierarchical import Hierarchical
@@ -15,6 +15,6 @@ from gossamer.parts.route.tree import Tree
 
 __all__ = [
     "AllGather", "Auto", "BinaryBlocks", "Broadcast", "BySize", "Doubling", "HalvingDoubling", "Hierarchical", "Hop",
-    "Move", "Native", "Operation", "Reduce", "ReduceScatter", "Ring", "Route", "Schedule", "ShardedHub", "Torus",
-    "Tree", "cheapest", "cost", "counted", "span",
+    "Move", "Native", "Operation", "Reduce", "ReduceScatter", "Ring", "Route", "Schedule", "Sharded", "ShardedHub",
+    "Torus", "Tree", "cheapest", "cost", "counted", "span",
 ]  # fmt: skip

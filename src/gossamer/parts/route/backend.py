@@ -39,4 +39,12 @@ class Native(Backend):
 
 @dataclass(frozen=True, repr=False)
 class Auto(Backend):
-    """Whatever the fabric does best; today the backend's own all-reduce."""
+    """Whatever the fabric does best."""
+
+
+@dataclass(frozen=True, repr=False)
+class Sharded(Backend):
+    """Each member sums 1/n of the gradients and steps 1/n of the parameters, which exist once where members share
+    memory; elsewhere it is the backend's own all-reduce. The same numbers either way."""
+
+    shards: ClassVar[bool] = True

@@ -82,6 +82,7 @@ class Route(Schedule):
     """How an all-reduce travels: everybody ends with every contribution to every chunk."""
 
     native: ClassVar[bool] = False  # the backend's own collective performs it
+    shards: ClassVar[bool] = False  # where memory is shared, each member steps its share of the parameters for all
 
     def claim(self, member: int, size: int) -> Mapping[int, frozenset[int]]:
         return dict.fromkeys(range(self.chunks(size)), frozenset(range(size)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
@@ -12,34 +11,14 @@ from torch import Tensor
 
 from gossamer.engine import mixes, routes
 from gossamer.engine.carrier import Carrier
+from gossamer.engine.fabrics.fabric import Key, Pending, Rows
 from gossamer.parts.codec import Each, Heard, Max, Mean, Wire
 from gossamer.parts.route import Native, Route, counted
 from gossamer.replica import combine
 
 
-@dataclass(frozen=True)
-class Key:
-    """What a message is about."""
-
-    slot: int
-    step: int
-    turn: int
-
-    @property
-    def tag(self) -> int:
-        """The number torch.distributed matches sends and receives by."""
-        return (self.slot & 0x7F) << 24 | (self.step & 0xFFFFF) << 4 | (self.turn & 0xF)
-
-
-@dataclass
-class Pending:
-    """A mix under way; `wait` ends it and says what was heard."""
-
-    wait: Callable[[], Heard]
-
-
-class Fabric:
-    """One member's hold on the network: mixes begin when they are asked for and go on while the member computes.
+class OverTorch:
+    """One member's hold on the network, through a process group that holds all members of the run.
 
     The backend's own all-reduce and neighbours' messages use the default process group; what takes several messages
     is performed by a carrier on `group`, where nothing else happens. Bytes count as sent when a mix begins and as
@@ -47,21 +26,24 @@ class Fabric:
     """
 
     def __init__(self, group: dist.ProcessGroup) -> None:
+        self.name = f"torch ({dist.get_backend()})"
         self.member, self.size = dist.get_rank(), dist.get_world_size()
         self.sent: Counter[int] = Counter()  # bytes by slot, since whoever records them last took them
         self.heard: Counter[int] = Counter()
         self._group, self._carrier = group, Carrier()
+        self._device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+        self._lent: dict[tuple[int, int, int], Tensor] = {}
 
     def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
         """Begin a mix of all members' wires."""
         route = route.suited(wire.body.nbytes)
         match wire:
             case Mean(body) if not route.native:
-                return self._along(key, body * (1.0 / self.size), route)
+                return self._along(key, self._part(key, body), route)
             case Mean(body) if body.element_size() == 2:
                 return self._short(key, body, route)
             case Mean(body):
-                return self._reduce(key, body * (1.0 / self.size), dist.ReduceOp.SUM, route)
+                return self._reduce(key, self._part(key, body), dist.ReduceOp.SUM, route)
             case Max(body):
                 return self._reduce(key, body.clone(), dist.ReduceOp.MAX, Native())  # no route takes a maximum
             case Each(body):
@@ -90,6 +72,39 @@ class Fabric:
             return combine([(weights[sender], type(wire)(theirs.get(sender, body))) for sender in sorted(weights)])
 
         return Pending(wait)
+
+    def lend(self, like: Tensor, cuts: Sequence[int]) -> Tensor:
+        """Ordinary memory on the model's device; wires are copied once, scaled."""
+        return torch.zeros_like(like)
+
+    def load(self, there: Tensor, sources: Sequence[Tensor], scale: float) -> int:
+        """Copy tensors into memory; whether they are finite shows in the mix."""
+        parts = there.split_with_sizes([source.numel() for source in sources])
+        torch._foreach_copy_(list(parts), [source.reshape(-1) for source in sources])
+        if scale != 1.0:
+            there.mul_(scale)
+        return -1
+
+    def vote(self, row: Sequence[int]) -> Callable[[], Rows]:
+        """Gathered by the backend."""
+        mine = torch.tensor(row, dtype=torch.int64, device=self._device)
+        rows = [torch.empty_like(mine) for _ in range(self.size)]
+        work = dist.all_gather(rows, mine, async_op=True)
+
+        def read() -> Rows:
+            _wait([work])
+            return [each.tolist() for each in rows]
+
+        return read
+
+    def _part(self, key: Key, body: Tensor) -> Tensor:
+        """A copy of one n-th of the body; that of a bucket lies where the last one did."""
+        if key.bucket is None:
+            return body * (1.0 / self.size)
+        place = (key.slot, key.turn, key.bucket)
+        if place not in self._lent:
+            self._lent[place] = torch.empty_like(body)
+        return torch.mul(body, 1.0 / self.size, out=self._lent[place])
 
     def _body(self, key: Key, sender: int, like: Tensor, length: int) -> Tensor:
         """The body that follows its length; none follows a length of 0."""
