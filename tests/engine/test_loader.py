@@ -279,3 +279,11 @@ def test_the_weighted_mean_of_member_gradients_is_the_pooled_gradient() -> None:
         mean = sum((own / all_) * gradient(torch.tensor(read)) for read, (own, all_) in step)
         pooled = torch.tensor([sample for read, (own, _) in step for sample in read[:own]])
         torch.testing.assert_close(mean, gradient(pooled), rtol=1e-12, atol=1e-12)
+
+
+def test_what_was_given_before_is_not_loaded_again() -> None:
+    data = Numbers(40)
+    loader: Any = shared_out(DataLoader(data, batch_size=8), 1, 2, 0)
+    loader.resume({"epoch": 0, "given": 3})
+    assert len(epoch(loader)) == 2
+    assert data.asked == [28, 29, 30, 31, 36, 37, 38, 39]
