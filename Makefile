@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test check format clean
 
-$(VENV)/ready: pyproject.toml constraints.txt
+$(VENV)/ready: pyproject.toml constraints.txt setup.py src/gossamer/engine/shared/kernel.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@

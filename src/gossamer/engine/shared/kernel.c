@@ -1,0 +1,268 @@
+/* The hot loops of the shared-memory lane: words and futexes to wait by, sums over slots, the scaled and checked copy-in.
+ * Knows no Python and no torch: it is handed addresses. `kernel.py` mirrors `struct lane`; change both together. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <features.h>
+#include <linux/futex.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#define pause_briefly() _mm_pause()
+#else
+#define pause_briefly() ((void)0)
+#endif
+
+/* One loop, compiled for several instruction sets; the loader picks. */
+#if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute)
+#if __has_attribute(target_clones)
+#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+#endif
+#ifndef CLONES
+#define CLONES
+#endif
+
+enum { VERSION = 1 }; /* of this file's functions, as `kernel.py` calls them */
+enum { FINISHED = 0, NOT_YET = 1, OUT_OF_TURN = -1 };
+enum { IDLE, ANNOUNCED, REDUCED, DONE };
+enum { EVERY, ONCE, OWN };
+enum { FLOAT32, FLOAT64 };
+enum { LINE = 64, BLOCK = 8192, FUTEX_ALL = INT32_MAX };
+
+typedef _Atomic uint32_t word;
+
+struct lane {
+    int32_t member, size, buckets, kind, spins, pad;
+    int64_t slice;          /* nanoseconds after which a wait comes back to its caller */
+    int64_t stream;         /* bytes from which a share written once goes past the caches */
+    char *slots;            /* every member's numbers, one slot after the other */
+    int64_t stride;         /* bytes from one slot to the next */
+    char *whole;            /* the one shared result, or NULL */
+    char *words;            /* every member's own words: announced by bucket, then done by bucket */
+    int64_t apart;          /* bytes from one member's words to the next */
+    char *counters;         /* by bucket, a line each: arrived, finished, claimed */
+    const int64_t *shares;  /* by bucket, by member: first element and the one after the last */
+    const int32_t *small;   /* by bucket: 1 if one member sums it for all */
+    uint32_t *rounds;       /* by bucket: how often I announced */
+    int32_t *progress;      /* by bucket: IDLE .. DONE */
+};
+
+static word *announced(const struct lane *l, int m) { return (word *)(l->words + m * l->apart); }
+static word *done(const struct lane *l, int m) { return announced(l, m) + l->buckets; }
+static word *arrived(const struct lane *l, int b) { return (word *)(l->counters + (int64_t)b * 3 * LINE); }
+static word *finished(const struct lane *l, int b) { return arrived(l, b) + LINE / 4; }
+static word *claimed(const struct lane *l, int b) { return arrived(l, b) + 2 * LINE / 4; }
+static uint32_t target(const struct lane *l, int b) { return l->rounds[b] * (uint32_t)l->size; }
+
+int64_t lane_version(void) { return VERSION * 10000 + (int64_t)sizeof(struct lane); }
+
+/* ---- waiting ---- */
+
+static int reached(word *w, uint32_t goal) {
+    return (int32_t)(atomic_load_explicit(w, memory_order_acquire) - goal) >= 0; /* right after a wrap, too */
+}
+
+static void count_in(word *w, uint32_t by, uint32_t goal) {
+    if (atomic_fetch_add_explicit(w, by, memory_order_acq_rel) + by == goal)
+        syscall(SYS_futex, w, FUTEX_WAKE, FUTEX_ALL, NULL, NULL, 0); /* only the last arriver wakes */
+}
+
+static int wait_for(const struct lane *l, word *w, uint32_t goal) {
+    for (int i = 0; i <= l->spins; i++) {
+        if (reached(w, goal)) return FINISHED;
+        pause_briefly();
+    }
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += l->slice;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    for (;;) {
+        uint32_t seen = atomic_load_explicit(w, memory_order_acquire);
+        if ((int32_t)(seen - goal) >= 0) return FINISHED;
+        if (syscall(SYS_futex, w, FUTEX_WAIT_BITSET, seen, &until, NULL, FUTEX_BITSET_MATCH_ANY) == -1 && errno != EAGAIN)
+            return reached(w, goal) ? FINISHED : NOT_YET; /* time is up, or a signal wants to be heard */
+    }
+}
+
+/* ---- sums ---- */
+
+/* total = (slot 0 + slot 1 + ...) / size, or the sum of weight * slot, always in the order of members. */
+#define DEFINE_SUM(T, NAME)                                                                                           \
+    CLONES static void NAME(T *restrict total, const char *at, int64_t stride, int size, int64_t n, const double *w) {\
+        const T *restrict first = (const T *)at;                                                                      \
+        const T *restrict second = (const T *)(at + stride);                                                          \
+        const T part = (T)1 / (T)size, one = w ? (T)w[0] : 1;                                                         \
+        if (w || size == 1)                                                                                           \
+            for (int64_t i = 0; i < n; i++) total[i] = one * first[i];                                                \
+        else if (size == 2)                                                                                           \
+            for (int64_t i = 0; i < n; i++) total[i] = (first[i] + second[i]) * part;                                 \
+        else                                                                                                          \
+            for (int64_t i = 0; i < n; i++) total[i] = first[i] + second[i];                                          \
+        for (int m = w ? 1 : 2; m < size; m++) {                                                                      \
+            const T *restrict next = (const T *)(at + m * stride);                                                    \
+            const T by = w ? (T)w[m] : 1;                                                                             \
+            if (w)                                                                                                    \
+                for (int64_t i = 0; i < n; i++) total[i] += by * next[i];                                             \
+            else if (m < size - 1)                                                                                    \
+                for (int64_t i = 0; i < n; i++) total[i] += next[i];                                                  \
+            else                                                                                                      \
+                for (int64_t i = 0; i < n; i++) total[i] = (total[i] + next[i]) * part;                               \
+        }                                                                                                             \
+    }
+DEFINE_SUM(float, sum32)
+DEFINE_SUM(double, sum64)
+
+/* A copy that leaves the caches alone: what is written here is next read by somebody else, much later. */
+static void copy_past_caches(char *to, const char *from, int64_t bytes) {
+#if defined(__x86_64__)
+    int64_t head = (-(intptr_t)to) & 15;
+    if (head > bytes) head = bytes;
+    memcpy(to, from, head);
+    int64_t i = head;
+    for (; i + 16 <= bytes; i += 16) _mm_stream_si128((__m128i *)(to + i), _mm_loadu_si128((const __m128i *)(from + i)));
+    memcpy(to + i, from + i, bytes - i);
+#else
+    memcpy(to, from, bytes);
+#endif
+}
+
+static void put(const struct lane *l, int owner, int into, int64_t at, const char *total, int64_t bytes, int past) {
+    if (into == ONCE && past) copy_past_caches(l->whole + at, total, bytes);
+    else if (into == ONCE) memcpy(l->whole + at, total, bytes);
+    else if (into == OWN) memcpy(l->slots + owner * l->stride + at, total, bytes);
+    else
+        for (int m = 0; m < l->size; m++) memcpy(l->slots + m * l->stride + at, total, bytes);
+}
+
+static void sum_share(const struct lane *l, int b, int owner, int into, const double *weights) {
+    const int64_t *span = l->shares + 2 * ((int64_t)b * l->size + owner);
+    const int64_t width = l->kind == FLOAT32 ? 4 : 8, stop = span[1] * width;
+    const int past = stop - span[0] * width >= l->stream;
+    char total[BLOCK] __attribute__((aligned(64)));
+    if (l->size == 1 && !weights && into != ONCE) return; /* the mean of one is where it belongs */
+    for (int64_t at = span[0] * width; at < stop; at += BLOCK) {
+        const int64_t bytes = stop - at < BLOCK ? stop - at : BLOCK;
+        if (l->kind == FLOAT32) sum32((float *)total, l->slots + at, l->stride, l->size, bytes / 4, weights);
+        else sum64((double *)total, l->slots + at, l->stride, l->size, bytes / 8, weights);
+        put(l, owner, into, at, total, bytes, past);
+    }
+#if defined(__x86_64__)
+    if (past) _mm_sfence();
+#endif
+}
+
+/* ---- a mix, piece by piece ---- */
+
+int lane_announce(struct lane *l, int b) {
+    if (l->progress[b] != IDLE) return OUT_OF_TURN;
+    l->progress[b] = ANNOUNCED;
+    uint32_t round = ++l->rounds[b];
+    atomic_store_explicit(announced(l, l->member) + b, round, memory_order_release);
+    count_in(arrived(l, b), 1, target(l, b));
+    return FINISHED;
+}
+
+int lane_ready(struct lane *l, int b) { return l->progress[b] != IDLE && reached(arrived(l, b), target(l, b)); }
+
+int lane_gather(struct lane *l, int b) {
+    if (l->progress[b] != ANNOUNCED) return OUT_OF_TURN;
+    return wait_for(l, arrived(l, b), target(l, b));
+}
+
+/* A small bucket is summed by one member for all, so that everybody sleeps at most once: whoever comes last claims it. */
+static int reduce_small(struct lane *l, int b, int into, const double *weights) {
+    uint32_t round = l->rounds[b], before = round - 1;
+    if (reached(arrived(l, b), target(l, b)) && atomic_compare_exchange_strong(claimed(l, b), &before, round)) {
+        for (int m = 0; m < l->size; m++) sum_share(l, b, m, into, weights);
+        atomic_store_explicit(done(l, l->member) + b, round, memory_order_release);
+        count_in(finished(l, b), (uint32_t)l->size, target(l, b));
+        return FINISHED;
+    }
+    atomic_store_explicit(done(l, l->member) + b, round, memory_order_release);
+    return wait_for(l, finished(l, b), target(l, b));
+}
+
+int lane_reduce(struct lane *l, int b, int into, const double *weights) {
+    if (l->progress[b] != ANNOUNCED) return OUT_OF_TURN;
+    int code = l->small[b] ? reduce_small(l, b, into, weights) : wait_for(l, arrived(l, b), target(l, b));
+    if (code) return code;
+    if (!l->small[b]) sum_share(l, b, l->member, into, weights);
+    l->progress[b] = REDUCED;
+    return FINISHED;
+}
+
+int lane_done(struct lane *l, int b) {
+    if (l->progress[b] != REDUCED && (l->small[b] || l->progress[b] != ANNOUNCED)) return OUT_OF_TURN;
+    l->progress[b] = DONE;
+    atomic_store_explicit(done(l, l->member) + b, l->rounds[b], memory_order_release);
+    if (!l->small[b]) /* else whoever summed it has counted everybody */
+        count_in(finished(l, b), 1, target(l, b));
+    return FINISHED;
+}
+
+int lane_settle(struct lane *l, int b) {
+    if (l->progress[b] != DONE) return OUT_OF_TURN;
+    int code = wait_for(l, finished(l, b), target(l, b));
+    if (!code) l->progress[b] = IDLE;
+    return code;
+}
+
+/* All of it; called again after NOT_YET it goes on where it was. */
+int lane_mix(struct lane *l, int b, int into, const double *weights) {
+    int code;
+    if (l->progress[b] == IDLE) lane_announce(l, b);
+    if (l->progress[b] == ANNOUNCED && (code = lane_reduce(l, b, into, weights))) return code;
+    if (l->progress[b] == REDUCED) lane_done(l, b);
+    return lane_settle(l, b);
+}
+
+/* ---- copying in ---- */
+
+/* to[i] = scale * from[i]; returns whether any of it is a NaN or an infinity (all bits of the exponent set). */
+#define DEFINE_COPY(T, BITS, EXPONENT, NAME)                             \
+    CLONES static int NAME(T *to, const T *from, int64_t n, T scale) {   \
+        BITS bad = 0;                                                    \
+        for (int64_t i = 0; i < n; i++) {                                \
+            T x = scale * from[i];                                       \
+            BITS bits;                                                   \
+            memcpy(&bits, &x, sizeof bits);                              \
+            to[i] = x;                                                   \
+            bad |= (bits & EXPONENT) == EXPONENT;                        \
+        }                                                                \
+        return bad != 0;                                                 \
+    }                                                                    \
+    CLONES static int NAME##_look(const T *from, int64_t n) {            \
+        BITS bad = 0;                                                    \
+        for (int64_t i = 0; i < n; i++) {                                \
+            BITS bits;                                                   \
+            memcpy(&bits, from + i, sizeof bits);                        \
+            bad |= (bits & EXPONENT) == EXPONENT;                        \
+        }                                                                \
+        return bad != 0;                                                 \
+    }
+DEFINE_COPY(float, uint32_t, 0x7f800000u, copy32)
+DEFINE_COPY(double, uint64_t, 0x7ff0000000000000ull, copy64)
+
+/* Copies `n` arrays one after the other; returns the first that holds a NaN or an infinity, or -1. */
+int64_t lane_load(int kind, char *into, char *const *sources, const int64_t *counts, int64_t n, double scale) {
+    int64_t found = -1;
+    for (int64_t s = 0; s < n; s++) {
+        int bad, there = sources[s] == into && scale == 1.0;
+        if (kind == FLOAT32)
+            bad = there ? copy32_look((float *)into, counts[s])
+                        : copy32((float *)into, (const float *)sources[s], counts[s], (float)scale);
+        else
+            bad = there ? copy64_look((double *)into, counts[s])
+                        : copy64((double *)into, (const double *)sources[s], counts[s], scale);
+        if (bad && found < 0) found = s;
+        into += counts[s] * (kind == FLOAT32 ? 4 : 8);
+    }
+    return found;
+}

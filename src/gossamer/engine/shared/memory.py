@@ -1,0 +1,129 @@
+"""One piece of memory that all members on a host have mapped: no name, nothing to unlink. Knows no lane.
+
+Member 0 makes it and tells the others, through the store, where they find its descriptor under /proc.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import mmap
+import os
+import secrets
+import weakref
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from gossamer.engine.shared.room import available
+
+TOKEN = 16  # bytes at the beginning, by which a sibling knows that it opened the right thing
+
+
+class Store(Protocol):
+    """What members tell each other through: any store of torch."""
+
+    def set(self, key: str, value: str, /) -> None:
+        """Tell."""
+
+    def get(self, key: str, /) -> bytes:
+        """Hear, when it was told."""
+
+
+class Unshared(Exception):
+    """Members cannot share memory; all of them say so alike."""
+
+
+class NoRoom(Unshared):
+    """The host has too little memory for what members want to share; both in bytes."""
+
+    def __init__(self, needed: int, available: int) -> None:
+        super().__init__(f"shared memory needs {needed:,} bytes where {available:,} are available")
+        self.needed, self.available = needed, available
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A mapping; it stays for as long as anything refers to `bytes`."""
+
+    bytes: ctypes.Array[ctypes.c_char]
+    address: int
+    remarks: tuple[str, ...]  # what each member had to say when it opened its own
+
+
+def shared(store: Store, name: str, member: int, size: int, needed: int, remark: str) -> Memory:
+    """Map `needed` bytes that all members share; all call it alike, with a name that this store has not seen before."""
+    kept: int | None = None
+    try:
+        if member == 0:
+            kept, offer = _made(needed)
+            store.set(f"{name}/offer", json.dumps(offer))
+        found, fault = _opened(json.loads(store.get(f"{name}/offer")), needed)
+        store.set(f"{name}/member {member}", json.dumps({"fault": fault, "remark": remark}))
+        answers = [json.loads(store.get(f"{name}/member {other}")) for other in range(size)]
+    finally:
+        if kept is not None:
+            os.close(kept)  # all have mapped it, or never will
+    for other, answer in enumerate(answers):
+        if answer["fault"]:
+            raise Unshared(f"member {other} cannot reach the memory that members share: {answer['fault']}")
+    assert found is not None
+    return Memory(*found, tuple(answer["remark"] for answer in answers))
+
+
+def _made(needed: int) -> tuple[int | None, dict[str, Any]]:
+    """Member 0's part: a descriptor and the offer, or none and the reason."""
+    room = available()
+    if needed > room:
+        return None, {"needed": needed, "available": room}
+    try:
+        kept = os.memfd_create("gossamer", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    except (AttributeError, OSError) as error:
+        return None, {"fault": f"member 0 cannot make it: {error}"}
+    try:
+        os.posix_fallocate(kept, 0, needed)
+        token = secrets.token_bytes(TOKEN)
+        os.pwrite(kept, token, 0)
+        fcntl.fcntl(kept, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)  # nobody's reads ever fail
+    except OSError:
+        os.close(kept)
+        return None, {"needed": needed, "available": min(available(), needed - 1)}
+    return kept, {"pid": os.getpid(), "descriptor": kept, "bytes": needed, "token": token.hex()}
+
+
+def _opened(offer: dict[str, Any], needed: int) -> tuple[tuple[ctypes.Array[ctypes.c_char], int] | None, str]:
+    """Everybody's part: the mapping, or what is wrong with it."""
+    if "needed" in offer:
+        raise NoRoom(offer["needed"], offer["available"])
+    if "fault" in offer:
+        raise Unshared(offer["fault"])
+    if offer["bytes"] != needed:
+        return None, f"it wants {needed:,} bytes where member 0 made {offer['bytes']:,}"
+    path = f"/proc/{offer['pid']}/fd/{offer['descriptor']}"
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        return None, f"{path}: {error.strerror}"
+    try:
+        if os.fstat(descriptor).st_size != needed or os.pread(descriptor, TOKEN, 0).hex() != offer["token"]:
+            return None, f"{path} is something else; members in different containers cannot share memory"
+        return _mapped(descriptor, needed), ""
+    except OSError as error:
+        return None, f"{path}: {error.strerror}"
+    finally:
+        os.close(descriptor)
+
+
+def _mapped(descriptor: int, needed: int) -> tuple[ctypes.Array[ctypes.c_char], int]:
+    """Map it all, page tables filled in; Python's own mmap would keep a descriptor open."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+    address = libc.mmap(None, needed, mmap.PROT_READ | mmap.PROT_WRITE, flags, descriptor, 0)
+    if address in (None, ctypes.c_void_p(-1).value):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    whole = (ctypes.c_char * needed).from_address(address)
+    weakref.finalize(whole, libc.munmap, address, needed).atexit = False  # tensors may outlive all else at the exit
+    return whole, address
