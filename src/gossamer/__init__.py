@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gossamer.engine.loop.prepare import prepare
     from gossamer.parts.refusal import Refused
     from gossamer.parts.world import World
     from gossamer.recipes import Optimizer
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _HOMES = {
+    "prepare": "engine.loop.prepare",
     "Refused": "parts.refusal",
     "World": "parts.world",
     "Optimizer": "recipes",
@@ -26,7 +28,7 @@ _HOMES = {
 }
 __all__ = [
     "Cluster", "Exchange", "Optimizer", "Outcome", "Plan", "Refused", "Staged", "Strategy", "Task", "World", "parse",
-    "parse_trouble", "phases", "position", "rehearse",
+    "parse_trouble", "phases", "position", "prepare", "rehearse",
 ]  # fmt: skip
 
 

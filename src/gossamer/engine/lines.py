@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -18,6 +19,7 @@ DTYPES = (
 )  # fmt: skip
 ASK, HEAR = 1, 2  # tags of headers; a body follows its header under the next number
 HEADER = 8
+FOR_EVER = timedelta(days=365)
 
 
 @dataclass(frozen=True)

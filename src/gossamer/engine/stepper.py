@@ -1,7 +1,7 @@
 """The real run of one replica: performs phases on a fabric, on the wall clock. It knows no named system and no loop.
 
 Whoever owns the loop calls `begin` before a step computes, may `send` buckets while backward runs, calls `mix` when the
-gradients are there and `finish` with what steps the parameters. The job's loop and the user's own are played alike.
+gradients are there, then `before` and `after` around the update. The job's loop and the user's own are played alike.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 
 import torch
@@ -91,14 +91,28 @@ class Stepper:
             if self._of_gradients(phase):
                 self._play(phase, step)
 
-    def finish(self, step: int, update: Callable[[], None]) -> StepRecord:
-        """Play the rest of the step; `update` steps what no hub does. Returns the record of the whole step."""
+    def before(self, step: int) -> bool:
+        """Play what comes between the gradients and the update; whether there is an update that no hub makes."""
         for phase in phases(self.strategy, step):
             if isinstance(phase, Update):
-                with self.span("compute"), self._still():
-                    update()
-            elif not self._of_gradients(phase):
+                return True
+            if not self._of_gradients(phase):
                 self._play(phase, step)
+        return False
+
+    @contextmanager
+    def updating(self) -> Iterator[None]:
+        """While the parameters are stepped, nobody reads them."""
+        with self._still(), self.replica.updating():
+            yield
+
+    def after(self, step: int) -> StepRecord:
+        """Play what comes after the update, and sum the step up."""
+        updated = False
+        for phase in phases(self.strategy, step):
+            if updated:
+                self._play(phase, step)
+            updated = updated or isinstance(phase, Update)
         if self.service is not None:
             with self.service.lock:
                 self.service.done = step + 1
@@ -108,6 +122,13 @@ class Stepper:
         if self._gated:
             self.turns.tell(step + 1)
         return self.note.record(self.member, step, time.perf_counter() - self.began)
+
+    def finish(self, step: int, optimizer: torch.optim.Optimizer) -> StepRecord:
+        """All that is left of a step whose gradients are mixed, with the replica's own optimizer."""
+        if self.before(step):
+            with self.span("compute"), self._still():
+                self.replica.update(optimizer)
+        return self.after(step)
 
     def send(self, slot: int, step: int, count: int) -> None:
         """Let the first `count` buckets of an exchange leave, those that have not left yet; never waits."""

@@ -15,7 +15,7 @@ from torch.distributed.distributed_c10d import Store
 
 from gossamer.engine.fabrics.over_torch import OverTorch
 from gossamer.engine.job import Job
-from gossamer.engine.lines import Lines
+from gossamer.engine.lines import FOR_EVER, Lines
 from gossamer.engine.stepper import Stepper
 from gossamer.engine.turns import Turns
 from gossamer.parts.refusal import Refused, whole
@@ -27,7 +27,6 @@ from gossamer.strategy import AnyStrategy, fits, parse
 from gossamer.tasks import Stream, Task, build
 
 PATIENCE = timedelta(seconds=120)
-FOR_EVER = timedelta(days=365)
 
 
 def main() -> None:
@@ -127,7 +126,7 @@ class Member:
             batch = tuple(part[self.stream.indices(member, step)] for part in self.task.train)
             stepper.note.loss = self.local.gradient(stepper.here, batch, self.replica.gradients, (step, member))
         stepper.mix(step)
-        return stepper.finish(step, lambda: self.replica.update(self.optimizer))
+        return stepper.finish(step, self.optimizer)
 
 
 if __name__ == "__main__":

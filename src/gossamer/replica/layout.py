@@ -39,7 +39,11 @@ class Chosen:
                 held = 0
             buckets[-1].insert(0, place)
             held += self._tags[place].bytes
-        return [Chosen(self._tags, tuple(places)) for places in buckets]
+        return [self.part(tuple(places)) for places in buckets]
+
+    def part(self, places: tuple[int, ...]) -> Chosen:
+        """Some of the same tensors."""
+        return Chosen(self._tags, places)
 
     def take(self, flat: Tensor) -> Tensor:
         """The chosen elements in model order: a view where they lie together, a copy where not."""

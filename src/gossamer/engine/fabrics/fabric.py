@@ -50,6 +50,7 @@ class Fabric(Protocol):
     size: int
     sent: Counter[int]
     heard: Counter[int]
+    looks: bool  # whether `load` finds every NaN and infinity
 
     def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
         """Begin a mix of all members' wires."""

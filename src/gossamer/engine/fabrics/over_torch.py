@@ -25,6 +25,8 @@ class OverTorch:
     heard when it ends, always in the main thread.
     """
 
+    looks = False
+
     def __init__(self, group: dist.ProcessGroup) -> None:
         self.name = f"torch ({dist.get_backend()})"
         self.member, self.size = dist.get_rank(), dist.get_world_size()

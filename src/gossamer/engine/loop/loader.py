@@ -5,6 +5,7 @@ Knows nothing of models and opens no network; how an order is told to all member
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from torch.utils.data import DataLoader, IterableDataset
@@ -37,6 +38,12 @@ def passed(loader: DataLoader[Any]) -> bool:
 def counts(loader: DataLoader[Any]) -> tuple[int, int]:
     """Samples of mine and samples in all in the batch last handed to the loop; (0, 0) where that is not known."""
     return loader.handed if isinstance(loader, SharedOut) else (0, 0)
+
+
+def latest(loaders: Iterable[DataLoader[Any]]) -> tuple[int, int]:
+    """The counts of the batch that any of these loaders handed out last."""
+    known = [loader for loader in loaders if isinstance(loader, SharedOut)]
+    return max(known, key=lambda loader: loader.moment).handed if known else (0, 0)
 
 
 def _refuse(loader: DataLoader[Any]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any, final
 
 import torch
@@ -21,6 +22,9 @@ KEPT = (  # what a loader is built with, but for what decides which samples it r
     *("dataset", "num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context"),
     *("prefetch_factor", "persistent_workers", "pin_memory_device", "in_order"),
 )
+
+
+_moments = count(1)  # of all loaders of this process
 
 
 class Shares:
@@ -58,7 +62,7 @@ class SharedOut(DataLoader[Any]):
     """
 
     def __init__(self, loader: DataLoader[Any], member: int, size: int, seed: int, order: Order) -> None:
-        self.handed = (0, 0)
+        self.handed, self.moment = (0, 0), 0  # counts of the batch in hand, and when it was handed out
         self._key = (member, size, seed)
         self._begin = (0, 0)  # epoch and batch of the next iter()
         self._expected: int | None = None
@@ -134,7 +138,7 @@ class Hand:
             self.over = True
             raise
         member, size, _ = loader._key
-        loader.handed = self.epoch.counts(self.given, member, size)
+        loader.handed, loader.moment = self.epoch.counts(self.given, member, size), next(_moments)
         self.given += 1
         return batch
 

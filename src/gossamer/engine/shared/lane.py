@@ -72,12 +72,12 @@ class Lane:
         starts = [where.slots + other * where.stride for other in range(where.size)]
         starts += [where.whole] if where.shared else []
         views = [_view(found, start, where.count, dtype) for start in starts]
-        self._slots, self.whole = views[: where.size], views[where.size] if where.shared else None
-        self.mine = self._slots[member]
+        self.slots, self.whole = views[: where.size], views[where.size] if where.shared else None
+        self.mine = self.slots[member]
         self._table = owned(found.bytes, where)
         self._says = np.frombuffer(memoryview(found.bytes), np.int64, where.size * 8, where.says).reshape(where.size, 8)
         self._spoken = 0
-        self._sums = Sums(self._slots)
+        self._sums = Sums(self.slots)
         self._compiled: Compiled | None = None
         self._words: PlainWords | Compiled = PlainWords(found.bytes, found.address, where, member)
         if set(found.remarks) == {"compiled"}:  # words are waited by in one way: all compiled, or none
@@ -102,7 +102,7 @@ class Lane:
         if self.size == 1 and weights is None and into != Into.ONCE:
             return  # the mean of one is where it belongs
         whole = [] if self.whole is None else [self.whole]
-        targets = {Into.EVERY: self._slots, Into.ONCE: whole, Into.OWN: [self.mine]}[into]
+        targets = {Into.EVERY: self.slots, Into.ONCE: whole, Into.OWN: [self.mine]}[into]
         self._sums.share(*self.shares[bucket][self.member], targets, weights)
 
     def done(self, bucket: int) -> None:

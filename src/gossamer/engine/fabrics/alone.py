@@ -1,0 +1,48 @@
+"""The fabric of a world of one: whoever speaks hears itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from gossamer.engine.fabrics.fabric import Key, Pending, Rows
+from gossamer.parts.codec import Wire, alone
+from gossamer.parts.route import Route
+
+
+class Alone:
+    """Nothing leaves, and nothing is waited for."""
+
+    looks = True
+
+    def __init__(self) -> None:
+        self.name, self.member, self.size = "none (one worker)", 0, 1
+        self.sent: Counter[int] = Counter()
+        self.heard: Counter[int] = Counter()
+
+    def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
+        """Heard as it was said."""
+        return Pending(lambda: alone(wire))
+
+    def neighbours(self, key: Key, wire: Wire, weights: Mapping[int, float], listeners: tuple[int, ...]) -> Pending:
+        """Heard as it was said."""
+        return Pending(lambda: alone(wire))
+
+    def lend(self, like: Tensor, cuts: Sequence[int]) -> Tensor:
+        """Ordinary memory."""
+        return torch.zeros_like(like)
+
+    def load(self, there: Tensor, sources: Sequence[Tensor], scale: float) -> int:
+        """Copied; nobody else could be spoilt."""
+        torch.cat(list(sources), out=there)
+        return -1
+
+    def vote(self, row: Sequence[int]) -> Callable[[], Rows]:
+        """One's own word."""
+        return lambda: [list(row)]
+
+    def close(self) -> None:
+        """Nothing is under way."""

@@ -1,0 +1,173 @@
+"""The fabric of one host: means are taken where the members' numbers lie, in memory they share. Knows no strategy.
+
+What is heard sender by sender, neighbours' messages and named routes still travel over torch.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count, pairwise
+
+import torch
+from torch import Tensor
+from torch.distributed.distributed_c10d import Store
+
+from gossamer.engine.fabrics.fabric import Fabric, Key, Pending, Rows
+from gossamer.engine.shared import Into, Lane, kernel
+from gossamer.parts.codec import Heard, Mean, Wire
+from gossamer.parts.route import Route
+
+Missing = Callable[[list[int], int, str], None]
+WIDEST = 4096  # numbers of a vote
+
+
+@dataclass(eq=False)
+class Under:
+    """A mix of one bucket under way: summed here as soon as everybody's numbers are there."""
+
+    lane: Lane
+    bucket: int
+    into: Into
+    summed: bool = False
+
+    def sum(self) -> None:
+        """Sum my share, waiting for the others if need be."""
+        if not self.summed:
+            self.lane.reduce(self.bucket, self.into)
+            self.lane.done(self.bucket)
+            self.summed = True
+
+    def settle(self) -> None:
+        """Wait until the whole result is there."""
+        self.sum()
+        self.lane.settle(self.bucket)
+
+
+@dataclass
+class Spare:
+    """A lane that wires which lie elsewhere are copied into; its result is one that all members read."""
+
+    lane: Lane
+    busy: bool = False
+
+
+class Shared:
+    """One member's hold on the host's memory; `beyond` carries what memory does not."""
+
+    looks = True
+
+    def __init__(self, beyond: Fabric, store: Store, name: str, missing: Missing) -> None:
+        self.name = f"shared memory ({kernel.in_use()} kernel)"
+        self.member, self.size, self.beyond = beyond.member, beyond.size, beyond
+        self.sent: Counter[int] = beyond.sent
+        self.heard: Counter[int] = beyond.heard
+        self._store, self._name, self._missing, self._lanes = store, name, missing, count()
+        self._places: dict[tuple[int, int], tuple[Lane, int]] = {}
+        self._spares: dict[tuple[int, int, int | None, int, torch.dtype], list[Spare]] = {}
+        self._under: list[Under] = []
+        self._votes = 0
+        self._board = self.lane(2 * WIDEST, torch.int64)
+        self._rows = [slot.numpy().reshape(2, WIDEST) for slot in self._board.slots]
+
+    def lane(self, length: int, dtype: torch.dtype, cuts: Sequence[int] = (), **how: object) -> Lane:
+        """A new lane; all members ask for the same ones in the same order."""
+        name = f"{self._name}/lane/{next(self._lanes)}"
+        lane = Lane.open(self._store, name, self.member, self.size, length, dtype, cuts, **how)  # type: ignore[arg-type]
+        lane.missing = self._missing
+        return lane
+
+    def lend(self, like: Tensor, cuts: Sequence[int]) -> Tensor:
+        """This member's slot of a lane: what lies there is mixed where it lies."""
+        return self.lend_lane(self.lane(like.numel(), like.dtype, cuts), like.numel(), cuts)
+
+    def lend_lane(self, lane: Lane, length: int, cuts: Sequence[int]) -> Tensor:
+        """Remember the buckets of a lane, so that wires that lie there are known by their place."""
+        edges = [0, *cuts, length]
+        for bucket, (start, stop) in enumerate(pairwise(edges)):
+            self._places[lane.mine[start:].data_ptr(), stop - start] = (lane, bucket)
+        lane.mine.zero_()
+        return lane.mine
+
+    def load(self, there: Tensor, sources: Sequence[Tensor], scale: float) -> int:
+        """Copied and looked at in one pass."""
+        place = self._places.get((there.data_ptr(), there.numel()))
+        return self.beyond.load(there, sources, scale) if place is None else place[0].load(place[1], sources, scale)
+
+    def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
+        """Begin a mix of all members' wires."""
+        if not isinstance(wire, Mean) or not route.suited(wire.body.nbytes).native or not wire.body.is_cpu:
+            return self.beyond.everyone(key, wire, route)
+        place = self._places.get((wire.body.data_ptr(), wire.body.numel()))
+        return self._in_place(key, wire.body, *place) if place else self._copied(key, wire.body)
+
+    def neighbours(self, key: Key, wire: Wire, weights: Mapping[int, float], listeners: tuple[int, ...]) -> Pending:
+        """Over torch."""
+        return self.beyond.neighbours(key, wire, weights, listeners)
+
+    def vote(self, row: Sequence[int]) -> Callable[[], Rows]:
+        """Numbers on a board, of which there are two: nobody is two votes ahead of one who still reads."""
+        self._votes += 1
+        side, length = self._votes % 2, len(row)
+        self._rows[self.member][side, :length] = row
+        return lambda: [rows[side, :length].tolist() for rows in self._rows]
+
+    def close(self) -> None:
+        """Nothing more will be asked for."""
+        self.beyond.close()
+
+    def _in_place(self, key: Key, body: Tensor, lane: Lane, bucket: int) -> Pending:
+        under = self._begin(key, body, lane, bucket, Into.EVERY)
+
+        def wait() -> Heard:
+            self._end(key, under, body)
+            return Heard(whole=body)
+
+        return Pending(wait)
+
+    def _copied(self, key: Key, body: Tensor) -> Pending:
+        spare = self._spare(key, body)
+        spare.lane.mine.copy_(body)
+        under = self._begin(key, body, spare.lane, 0, Into.ONCE)
+
+        def wait() -> Heard:
+            self._end(key, under, body)
+            spare.busy = False
+            assert spare.lane.whole is not None
+            whole = spare.lane.whole if key.bucket is not None else spare.lane.whole.clone()
+            return Heard(whole=whole.to(torch.promote_types(whole.dtype, torch.float32)))
+
+        return Pending(wait)
+
+    def _spare(self, key: Key, body: Tensor) -> Spare:
+        """A lane of the right size that is not under way."""
+        place = (key.slot, key.turn, key.bucket, body.numel(), body.dtype)
+        spares = self._spares.setdefault(place, [])
+        found = next((spare for spare in spares if not spare.busy), None)
+        if found is None:
+            found = Spare(self.lane(body.numel(), body.dtype, shared=True))
+            spares.append(found)
+        found.busy = True
+        return found
+
+    def _begin(self, key: Key, body: Tensor, lane: Lane, bucket: int, into: Into) -> Under:
+        """Announce, and sum what has become complete meanwhile; nobody waits here."""
+        lane.announce(bucket)
+        self.sent[key.slot] += leaving(lane, bucket, body)
+        for other in self._under:
+            if not other.summed and other.lane.ready(other.bucket):
+                other.sum()
+        self._under.append(under := Under(lane, bucket, into))
+        return under
+
+    def _end(self, key: Key, under: Under, body: Tensor) -> None:
+        under.settle()
+        self._under.remove(under)
+        self.heard[key.slot] += leaving(under.lane, under.bucket, body)
+
+
+def leaving(lane: Lane, bucket: int, body: Tensor) -> int:
+    """Bytes that the others take from this member: its numbers of their shares, and its share for each of them."""
+    start, stop = lane.shares[bucket][lane.member]
+    return (body.numel() - (stop - start) + (lane.size - 1) * (stop - start)) * body.element_size()

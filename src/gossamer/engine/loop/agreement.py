@@ -1,0 +1,82 @@
+"""Whether all workers were given the same: versions, strategies, models. What differs is named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from importlib.metadata import version
+
+import msgspec
+import torch
+from torch import Tensor
+
+from gossamer.engine.loop.place import Place
+from gossamer.parts.refusal import Refused
+
+PATIENCE = timedelta(minutes=10)  # loading data may take one worker much longer than another
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What one worker says of itself: nothing that could be executed."""
+
+    gossamer: str
+    torch: str
+    strategy: str
+    seed: int
+    fabric: str
+    things: list[str]
+    tensors: list[list[tuple[str, str]]]  # by optimizer: name, and what it is
+
+
+def facts(
+    strategy: str, seed: int, fabric: str, things: Sequence[object], named: Sequence[Sequence[tuple[str, Tensor]]]
+) -> Facts:
+    """What this worker was given."""
+    return Facts(
+        version("gossamer"),
+        torch.__version__,
+        strategy,
+        seed,
+        fabric,
+        [type(thing).__name__ for thing in things],
+        [[(name, _told(tensor)) for name, tensor in each] for each in named],
+    )
+
+
+def agree(place: Place, mine: Facts) -> None:
+    """Compare with every other worker; all refuse alike, naming rank and what differs."""
+    if place.size == 1:
+        return
+    place.store.set(f"facts/{place.member}", msgspec.json.encode(mine).decode())
+    place.store.wait([f"facts/{rank}" for rank in range(place.size)], PATIENCE)
+    said = [msgspec.json.decode(place.store.get(f"facts/{rank}"), type=Facts) for rank in range(place.size)]
+    for rank, theirs in enumerate(said[1:], start=1):
+        difference = differs(said[0], theirs)
+        if difference is not None:
+            raise Refused(f"prepare: rank {rank} differs from rank 0: {difference}", "the same script on every rank")
+
+
+def differs(first: Facts, other: Facts) -> str | None:
+    """The first difference in words, or None."""
+    for name in ("gossamer", "torch", "strategy", "seed", "fabric", "things"):
+        here, there = getattr(first, name), getattr(other, name)
+        if here != there:
+            return f"{name} is {there!r}, not {here!r}"
+    for here, there in zip(first.tensors, other.tensors, strict=True):
+        for one, two in zip(here, there, strict=False):
+            if one != two:
+                return (
+                    f"parameter {two[0]} is {two[1]}, not {one[0]} {one[1]}"
+                    if one[0] != two[0]
+                    else (f"parameter {two[0]} is {two[1]}, not {one[1]}")
+                )
+        if len(here) != len(there):
+            extra = (here if len(here) > len(there) else there)[min(len(here), len(there))][0]
+            return f"it has {len(there)} parameters that train, not {len(here)}: {extra} is on one of them only"
+    return None
+
+
+def _told(tensor: Tensor) -> str:
+    sides = " x ".join(map(str, tensor.shape)) or "one number"
+    trains = "" if tensor.requires_grad else ", frozen"
+    return f"{sides} {str(tensor.dtype).removeprefix('torch.')}{trains}"

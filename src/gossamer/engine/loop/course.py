@@ -1,0 +1,167 @@
+"""A course: what one optimizer steps, and how far it has come. It plays a step around the user's own calls."""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+import torch
+
+from gossamer.engine.fabrics import Fabric
+from gossamer.engine.fabrics.fabric import Rows
+from gossamer.engine.loop.shard import Shard
+from gossamer.engine.loop.strand import Strand
+from gossamer.records import StepRecord
+
+
+class Course:
+    """One optimizer's strands: a step is begun by a forward, mixed by a backward, finished by `optimizer.step()`."""
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        strands: Sequence[Strand],
+        fabric: Fabric,
+        member: int,
+        clip: float | None = None,
+    ) -> None:
+        self.optimizer, self.strands, self.fabric, self.member, self.clip = optimizer, strands, fabric, member, clip
+        self.step, self.skipped = 0, 0
+        self.begun = self.mixed = False
+        self.sick: list[tuple[int, str]] = []  # members whose gradient was no number, and where
+        self._ended = self._started = time.perf_counter()
+
+    def begin(self) -> None:
+        """The first forward of a step: pass the gate."""
+        if self.begun:
+            return
+        self.begun, self.mixed, self.sick = True, False, []
+        self._started = time.perf_counter()
+        for strand in self.strands:
+            strand.stepper.begin(self.step)
+
+    def open(self, scale: float) -> None:
+        """A backward begins whose gradients will be exchanged, mine counting `scale` times."""
+        self.begin()
+        for strand in self.strands:
+            strand.scale = scale
+            strand.open()
+
+    def close(self) -> None:
+        """The backward is over: mix, and let the user's gradients be what was mixed."""
+        for strand in self.strands:
+            strand.close(self.step)
+        self.mixed = True
+        if not self._deferred:
+            self._hear_votes()
+            for strand in self.strands:
+                strand.hand_out(self._rows(strand))
+
+    def finish(self, update: Callable[[], object]) -> StepRecord:
+        """Play the rest of the step around the update."""
+        self.begin()
+        if not self.mixed:  # every backward was inside no_sync(): what was gathered is exchanged now
+            self.open(self.strands[0].scale)
+            for strand in self.strands:
+                strand.look()
+            self.close()
+        if self._deferred:
+            self._sum_shares()
+        for strand in self.strands:
+            strand.offer()
+        updates = [strand.stepper.before(self.step) for strand in self.strands]
+        if all(updates):
+            with ExitStack() as still:
+                for strand in self.strands:
+                    still.enter_context(strand.stepper.updating())
+                self._update(update)
+        for shard in self._shards:
+            if shard.ours:
+                shard.settle()
+            else:
+                shard.fence()
+        record = self._summed([strand.stepper.after(self.step) for strand in self.strands])
+        self.step, self.begun, self.mixed = self.step + 1, False, False
+        return record
+
+    @property
+    def _shards(self) -> list[Shard]:
+        return [strand.shard for strand in self.strands if strand.shard is not None]
+
+    @property
+    def _deferred(self) -> bool:
+        """Whether sums are taken when the update asks for them."""
+        return any(shard.ours for shard in self._shards)
+
+    def _sum_shares(self) -> None:
+        with self.strands[0].stepper.span("wait"):
+            for shard in self._shards:
+                shard.sum()
+        self._hear_votes()
+
+    def _hear_votes(self) -> None:
+        """Who was sick; where nobody looked, a spoilt mix shows, on all members alike."""
+        for strand in self.strands:
+            rows = self._rows(strand)
+            if not self._deferred and not strand.looks and strand.spoilt():
+                rows = strand.ask_who()
+            self.sick += strand.sick_members(rows)
+
+    def _rows(self, strand: Strand) -> Rows:
+        return strand.rows() if strand.rows is not None else []
+
+    def _update(self, update: Callable[[], object]) -> None:
+        """Step the parameters, unless somebody's gradient is no number: then nobody steps, and who it was is known."""
+        if self.member is not None and not self.sick:
+            self.sick = [(self.member, name) for strand in self.strands for name in strand.sick_alone()]
+        overflown = getattr(self.optimizer, "found_inf", None)  # torch's GradScaler found what it looks for
+        if self.sick or (overflown is not None and float(overflown) > 0):
+            self.skipped += 1
+            self.optimizer._opt_called = True  # type: ignore[attr-defined]  # a scheduler may step all the same
+        elif self._shards:
+            self._step_shares()
+        else:
+            update()
+
+    def _step_shares(self) -> None:
+        self.optimizer._opt_called = True  # type: ignore[attr-defined]  # a scheduler asks for it
+        if not self._deferred:
+            for shard in self._shards:
+                shard.gather()
+        elif self.clip is not None:
+            self._clip(self.clip)
+        for shard in self._shards:
+            shard.step()
+
+    def _clip(self, most: float) -> None:
+        """Clip by the norm of the whole mean gradient, of which each member knows its share."""
+        mine = sum(shard.norm_squared() for shard in self._shards)
+        rows = self.fabric.vote([int.from_bytes(struct.pack("<d", mine), "little", signed=True)])
+        self._shards[0].fence()
+        total = sum(struct.unpack("<d", row[0].to_bytes(8, "little", signed=True))[0] for row in rows())
+        factor = most / (total**0.5 + 1e-6)
+        if factor < 1.0:
+            for shard in self._shards:
+                shard.scale(factor)
+
+    def _summed(self, records: Sequence[StepRecord]) -> StepRecord:
+        """One record of all strands; seconds that no exchange took were spent computing, or on data before it."""
+        now, first = time.perf_counter(), records[0]
+        spans = {name: sum(r.spans.get(name, 0.0) for r in records) for name in ("encode", "send", "wait")}
+        spans["data"] = max(0.0, self._started - self._ended)
+        spans["compute"] = max(0.0, now - self._started - spans["encode"] - spans["send"] - spans["wait"])
+        width = len(self.strands[0].stepper.exchanges)
+        self._ended = now
+        return StepRecord(
+            first.member,
+            first.step,
+            first.time,
+            float("nan"),
+            spans,
+            {slot + n * width: size for n, record in enumerate(records) for slot, size in record.sent.items()},
+            {slot + n * width: size for n, record in enumerate(records) for slot, size in record.heard.items()},
+            max(record.staleness for record in records),
+            sum(record.dropped for record in records),
+        )

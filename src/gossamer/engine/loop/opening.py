@@ -1,0 +1,159 @@
+"""How a session is opened: agree with the other workers, start alike, take the best fabric there is, put hooks on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
+
+from gossamer.engine.fabrics import Fabric
+from gossamer.engine.fabrics.alone import Alone
+from gossamer.engine.fabrics.over_torch import OverTorch
+from gossamer.engine.fabrics.shared import Shared
+from gossamer.engine.lines import FOR_EVER, Lines
+from gossamer.engine.loop.agreement import agree, facts
+from gossamer.engine.loop.course import Course
+from gossamer.engine.loop.missing import Missing
+from gossamer.engine.loop.place import Place, alone
+from gossamer.engine.loop.session import Session
+from gossamer.engine.loop.strand import Strand
+from gossamer.engine.shared import Unshared
+from gossamer.engine.turns import Turns
+from gossamer.parts.refusal import Refused
+from gossamer.parts.world import World
+from gossamer.recipes import Borrowed, refuse_odd
+from gossamer.strategy import AnyStrategy, fits, slots
+
+FABRICS = ("auto", "shared", "torch")
+Named = Sequence[tuple[str, Tensor]]
+
+
+def open_session(
+    place: Place,
+    models: Sequence[nn.Module],
+    optimizers: Sequence[torch.optim.Optimizer],
+    strategy: AnyStrategy,
+    *,
+    fabric: str = "auto",
+    seed: int = 0,
+    ours: bool = False,
+    clip: float | None = None,
+) -> Session:
+    """All workers call it alike. `ours`: the loop is ours, and nobody looks at gradients between backward and step."""
+    world = World(place.size, seed)
+    if not models or not optimizers:
+        raise Refused("prepare: needs at least one model and its optimizer", "prepare(model, optimizer, loader)")
+    fits(strategy, world)
+    named = [_named(number, optimizer, models) for number, optimizer in enumerate(optimizers)]
+    for optimizer, each in zip(optimizers, named, strict=True):
+        refuse_odd(optimizer)
+        Borrowed(optimizer, [tensor for _, tensor in each]).suits(strategy)
+    agree(place, facts(repr(strategy), seed, fabric, [*models, *optimizers], named))
+    _start_alike(place, models, named)
+    missing = Missing(place)
+    for candidate in _fabrics(place, fabric, missing):
+        try:
+            found = candidate()
+            strands = [
+                _strands(place, o, n, found, strategy, world, ours) for o, n in zip(optimizers, named, strict=True)
+            ]
+            break
+        except Unshared as error:
+            if fabric == "shared":
+                raise Refused(f"prepare: {error}", "fabric='torch'") from None
+            if place.member == 0:
+                tell(f"{error}; going on over torch")
+    courses = [Course(o, s, found, place.member, clip) for o, s in zip(optimizers, strands, strict=True)]
+    session = Session(courses, found, place, strategy, world)
+    missing.session = session
+    session.hook(models)
+    return session
+
+
+def tell(line: str) -> None:
+    """One line for whoever watches."""
+    print(f"gossamer: {line}", file=sys.stderr, flush=True)
+
+
+def _fabrics(place: Place, asked: str, missing: Missing) -> list[Callable[[], Fabric]]:
+    """What may carry wires, the best first; all workers try the same ones in the same order."""
+    if asked not in FABRICS:
+        raise Refused(f"prepare: there is no fabric {asked!r}", ", ".join(FABRICS))
+    if place.size == 1:
+        return [Alone]
+
+    def torch_() -> Fabric:
+        return OverTorch(dist.new_group())
+
+    if asked == "shared" and not place.one_host:
+        raise Refused("prepare: the shared fabric needs all workers on one host", "fabric='torch'")
+    if asked == "torch" or not place.one_host:
+        return [torch_]
+    return [lambda: Shared(torch_(), place.store, "memory", missing), torch_]
+
+
+def _strands(
+    place: Place,
+    optimizer: torch.optim.Optimizer,
+    named: Named,
+    fabric: Fabric,
+    strategy: AnyStrategy,
+    world: World,
+    ours: bool,
+) -> list[Strand]:
+    """One strand for each kind of tensor, in the order in which they first appear."""
+    kinds: dict[tuple[torch.dtype, torch.device], list[tuple[str, Tensor]]] = {}
+    for name, tensor in named:
+        if tensor.requires_grad:
+            kinds.setdefault((tensor.dtype, tensor.device), []).append((name, tensor))
+    if not kinds:
+        raise Refused("prepare: an optimizer has no parameter that trains", "parameters with requires_grad=True")
+    served = any(exchange.hub or exchange.meets for exchange in slots(strategy))
+    if served:
+        alone(place)
+    return [
+        Strand(each, place, world, strategy, fabric, _lines() if served else None, _turns(place), optimizer, ours=ours)
+        for each in kinds.values()
+    ]
+
+
+def _lines() -> Lines:
+    """Process groups for the threads that serve others; a service may well not be asked for long."""
+    return Lines(dist.new_group(timeout=FOR_EVER, backend="gloo"), dist.new_group(backend="gloo"), dist.new_group())
+
+
+def _turns(place: Place) -> Turns:
+    return Turns(place.store, "turns", place.member, place.size, None)
+
+
+def _named(number: int, optimizer: torch.optim.Optimizer, models: Sequence[nn.Module]) -> list[tuple[str, Tensor]]:
+    """An optimizer's tensors in model order, by the names the models have for them."""
+    names: dict[int, str] = {}
+    for m, model in enumerate(models):
+        for name, p in model.named_parameters():
+            names.setdefault(id(p), name if len(models) == 1 else f"{m}.{name}")
+    held = [p for each in optimizer.param_groups for p in each["params"]]
+    for place, p in enumerate(held):
+        names.setdefault(id(p), f"optimizer{number}.{place}")
+        if isinstance(p, DTensor) or isinstance(p.data, DTensor):
+            raise Refused(f"prepare: parameter {names[id(p)]} is a DTensor", "a model that no other tool has sharded")
+    order = {key: n for n, key in enumerate(names)}
+    return [(names[id(p)], p) for p in sorted(held, key=lambda p: order[id(p)])]
+
+
+@torch.no_grad()
+def _start_alike(place: Place, models: Sequence[nn.Module], named: Sequence[Named]) -> None:
+    """Everybody begins with member 0's parameters and buffers, the frozen ones, too."""
+    if place.size == 1:
+        return
+    tensors = {id(t): t for each in named for _, t in each}
+    tensors |= {id(t): t for model in models for t in (*model.parameters(), *model.buffers())}
+    for tensor in tensors.values():
+        whole = tensor.data.contiguous()
+        dist.broadcast(whole, 0)
+        if whole.data_ptr() != tensor.data_ptr():
+            tensor.data.copy_(whole)

@@ -1,0 +1,90 @@
+"""`gossamer.prepare`: the user's models, optimizers and loaders, made to train together with the other workers'."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+from torch.utils.data import DataLoader
+
+from gossamer.engine.loop.loader import said, shared_out
+from gossamer.engine.loop.opening import open_session, tell
+from gossamer.engine.loop.place import Place, asked, join
+from gossamer.engine.loop.session import Session
+from gossamer.parts.refusal import Refused
+from gossamer.strategy import AnyStrategy, Exchange, as_strategy, parse
+
+_sessions: WeakKeyDictionary[nn.Module, Session] = WeakKeyDictionary()
+
+
+def prepare(
+    *things: Any,
+    strategy: str | Exchange | AnyStrategy = "allreduce",
+    world: None = None,
+    fabric: str = "auto",
+    seed: int = 0,
+    journal: str | Path | None = None,
+) -> Any:
+    """Models, optimizers, loaders and schedulers, in any number and order, come back in that order, ready to train.
+
+    After `loss.backward()` outside `model.no_sync()` gradients are mixed as the strategy says; `optimizer.step()` plays
+    the rest of the step. A loader's batch size is the global one. Outside a launcher it is a world of one.
+    """
+    _refuse(things)
+    place = join()
+    models = [thing for thing in things if isinstance(thing, nn.Module)]
+    optimizers = [thing for thing in things if isinstance(thing, torch.optim.Optimizer)]
+    text = asked("strategy") or strategy
+    played = parse(text) if isinstance(text, str) else as_strategy(text)
+    session = open_session(place, models, optimizers, played, fabric=asked("fabric") or fabric, seed=seed)
+    given = tuple(_shared(thing, place, seed) if isinstance(thing, DataLoader) else thing for thing in things)
+    session.loaders = [thing for thing in given if isinstance(thing, DataLoader)]
+    session.record(asked("journal") or journal)
+    _sessions.update(dict.fromkeys(models, session))
+    if place.member == 0:
+        tell(
+            f"{place.size} worker{'s' * (place.size > 1)}, {text if isinstance(text, str) else repr(text)}, "
+            f"fabric: {session.fabric.name}"
+        )
+        for thing in session.loaders if place.size > 1 else ():
+            tell(said(thing, place.size))
+    return given[0] if len(given) == 1 else given
+
+
+def session_of(model: nn.Module) -> Session:
+    """The session a model was prepared in."""
+    found = _sessions.get(model)
+    if found is None:
+        raise Refused("this model was not prepared", "model, optimizer = gossamer.prepare(model, optimizer)")
+    return found
+
+
+def _refuse(things: tuple[Any, ...]) -> None:
+    known = (nn.Module, torch.optim.Optimizer, DataLoader, LRScheduler, ReduceLROnPlateau)
+    for thing in things:
+        if not isinstance(thing, known):
+            raise Refused(
+                f"prepare: cannot prepare a {type(thing).__name__}", "a model, optimizer, DataLoader or scheduler"
+            )
+        if isinstance(thing, nn.Module) and thing in _sessions:
+            raise Refused(f"prepare: this {type(thing).__name__} is prepared already", "preparing it once")
+
+
+def _shared(loader: DataLoader[Any], place: Place, seed: int) -> DataLoader[Any]:
+    """This member's share of a loader; in a world of one the loader itself."""
+    if place.size == 1:
+        return loader
+
+    def told(order: Tensor | None) -> Tensor:
+        length = torch.tensor([0 if order is None else order.numel()])
+        dist.broadcast(length, 0)
+        whole = torch.empty(int(length), dtype=torch.int64) if order is None else order
+        dist.broadcast(whole, 0)
+        return whole
+
+    return shared_out(loader, place.member, place.size, seed, told)

@@ -1,0 +1,142 @@
+"""The sharded update: parameters exist once in the host's memory, each member sums and steps its share for all.
+
+In a loop of our own nobody needs the mixed gradient, so it is never handed out: sums are taken when the update asks for
+them. In the user's loop gradients are mixed in full first, so that clipping counts once; only the update is shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from gossamer.engine.fabrics.shared import Shared
+from gossamer.engine.shared import Into
+from gossamer.replica import Replica
+from gossamer.strategy import AnyStrategy, slots
+
+if TYPE_CHECKING:
+    from gossamer.engine.loop.strand import Strand
+
+Span = tuple[int, int]
+
+
+class Shard:
+    """This member's share of a strand, with an optimizer like the user's over it."""
+
+    @classmethod
+    def of(cls, strand: Strand, strategy: AnyStrategy, *, ours: bool) -> Shard | None:
+        """A share, where the strategy asks for one and members share memory; else None."""
+        asked = any(exchange.route.shards for exchange in slots(strategy))
+        return cls(strand, strand.fabric, ours=ours) if asked and isinstance(strand.fabric, Shared) else None
+
+    def __init__(self, strand: Strand, fabric: Shared, *, ours: bool) -> None:
+        self.ours, self._strand, self._fabric = ours, strand, fabric
+        self._last = len(strand.cuts)
+        length, start = strand.layout.length, strand.layout.start
+        shares = None if strand.borrowed.elementwise else self._whole_tensors()
+        self.lane = fabric.lane(length, start.dtype, strand.cuts, shared=True, shares=shares)
+        assert self.lane.whole is not None
+        self.storage = (self.lane.whole, fabric.lend_lane(self.lane, length, strand.cuts))
+        self._fence = fabric.lane(16, torch.float32)
+
+    def ready(self, replica: Replica) -> None:
+        """Everybody has laid its parameters down: the optimizer of the share may begin."""
+        self.fence()
+        placed = [(home, *self._cut(*span)) for home, span in self._pieces()]
+        self.optimizer = self._strand.borrowed.over([(home, values) for home, values, _ in placed])
+        self._grads = [(values, slope) for _, values, slope in placed]
+        self.spans = [span for _, span in self._pieces()]
+        self.replica = replica
+
+    def announce(self, number: int) -> None:
+        """My gradients of a bucket are there; buckets are numbered from the last tensors on."""
+        self.lane.announce(self._last - number)
+
+    def sum(self) -> None:
+        """Wait for everybody's gradients and sum my share; after it nobody computes at the parameters any more."""
+        for bucket in range(self._last, -1, -1):
+            self.lane.reduce(bucket, Into.OWN)
+
+    def norm_squared(self) -> float:
+        """Of my share of the mean gradient."""
+        return float(sum(slope.double().square().sum() for _, slope in self._grads))
+
+    def scale(self, factor: float) -> None:
+        """Scale my share of the mean gradient."""
+        for _, slope in self._grads:
+            slope.mul_(factor)
+
+    def step(self) -> None:
+        """Step my share."""
+        for values, slope in self._grads:
+            values.grad = slope
+        self.optimizer.step()
+
+    def settle(self) -> None:
+        """Wait until all shares are stepped."""
+        for bucket in range(self._last, -1, -1):
+            self.lane.done(bucket)
+        for bucket in range(self._last, -1, -1):
+            self.lane.settle(bucket)
+
+    def fence(self) -> None:
+        """Nobody goes on before all are here."""
+        self._fence.mix(0, Into.OWN)
+
+    def gather(self) -> None:
+        """Gradients that the user put elsewhere (`p.grad = ...`) come back to where the share is stepped from."""
+        for tensor, slope in zip(self._strand.tensors, self.replica.slopes, strict=True):
+            if tensor.grad is None:
+                slope.zero_()
+            elif tensor.grad.data_ptr() != slope.data_ptr():
+                slope.copy_(tensor.grad)
+
+    def _cut(self, start: int, stop: int) -> tuple[Tensor, Tensor]:
+        """The values and gradients of a span: flat, or a whole tensor in its shape."""
+        values, slopes = self.storage
+        if self._strand.borrowed.elementwise:
+            return values[start:stop], slopes[start:stop]
+        layout = self._strand.layout
+        place = [left for left, _ in self._edges()].index(start)
+        return layout.views(values)[place], layout.views(slopes)[place]
+
+    def _pieces(self) -> Iterator[tuple[int, Span]]:
+        """My spans with the param group of each: tensors of one param group that follow each other are one piece."""
+        fused = self._strand.borrowed.elementwise
+        for shares in self.lane.shares:
+            mine, last = shares[self.lane.member], None
+            for (left, right), home in zip(self._edges(), self._strand.borrowed.homes, strict=True):
+                start, stop = max(left, mine[0]), min(right, mine[1])
+                if start >= stop:
+                    continue
+                if fused and last is not None and last[0] == home and last[1][1] == start:
+                    last = (home, (last[1][0], stop))
+                    continue
+                if last is not None:
+                    yield last
+                last = (home, (start, stop))
+            if last is not None:
+                yield last
+
+    def _edges(self) -> list[Span]:
+        edges, at = [], 0
+        for view in self._strand.layout.views(self._strand.layout.start):
+            edges.append((at, at + view.numel()))
+            at += view.numel()
+        return edges
+
+    def _whole_tensors(self) -> list[list[Span]]:
+        """Shares that never cut a tensor, for optimizers that look at tensors as a whole; as equal as that allows."""
+        size = self._fabric.size
+        edges = [0, *self._strand.cuts, self._strand.layout.length]
+        ends = [right for _, right in self._edges()]
+        shares = []
+        for start, stop in pairwise(edges):
+            inner = [start, *[end for end in ends if start < end < stop], stop]
+            marks = [min(inner, key=lambda e, k=k: abs(e - start - (stop - start) * k / size)) for k in range(size + 1)]  # type: ignore[misc]
+            shares.append(list(pairwise(marks)))
+        return shares

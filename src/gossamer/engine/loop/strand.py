@@ -1,0 +1,246 @@
+"""A strand: the tensors of one kind (dtype and device) that one optimizer steps, from autograd to exchange and back.
+
+It knows when a gradient is there and where it goes; the stepper knows what is exchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+
+from gossamer.engine.fabrics import Fabric
+from gossamer.engine.fabrics.fabric import Rows
+from gossamer.engine.lines import Lines
+from gossamer.engine.loop.place import Place
+from gossamer.engine.loop.shard import Shard
+from gossamer.engine.stepper import Stepper
+from gossamer.engine.turns import Turns
+from gossamer.parts.payload import Payload
+from gossamer.parts.refusal import Refused
+from gossamer.parts.world import World
+from gossamer.recipes import Borrowed
+from gossamer.replica import Chosen, Layout, Replica
+from gossamer.replica.layout import flat_of
+from gossamer.strategy import AnyStrategy, Exchange, slots
+
+WORD = 62  # yes or no for so many tensors goes into one number of a vote
+FIRST, LATER = 1 << 20, 24 << 20  # bytes of the first bucket, which should leave early, and of the others
+
+
+class Strand:
+    """One member's tensors of one kind, laid out flat; `arrived` is told of each gradient as backward makes it."""
+
+    def __init__(
+        self,
+        named: Sequence[tuple[str, Tensor]],
+        place: Place,
+        world: World,
+        strategy: AnyStrategy,
+        fabric: Fabric,
+        lines: Lines | None,
+        turns: Turns,
+        optimizer: torch.optim.Optimizer,
+        *,
+        ours: bool,
+    ) -> None:
+        self.tensors, self.layout = [p for _, p in named], Layout(named, as_they_lie=True)
+        self.fabric, self.borrowed = fabric, Borrowed(optimizer, self.tensors)
+        self._busy = [s for s, ex in enumerate(slots(strategy)) if world.size > 1 or not ex.idle_alone]
+        cuttable = {s: ex for s, ex in enumerate(slots(strategy)) if ex.cuttable and s in self._busy}
+        self.buckets = {slot: _cut(Chosen(self.layout.tags, ex.where)) for slot, ex in cuttable.items()}
+        self.shard = Shard.of(self, strategy, ours=ours)
+        storage = self.shard.storage if self.shard else (torch.empty_like(self.layout.start), self._lent())
+        self.replica = Replica(place.member, world, strategy, self.layout, storage)
+        self.stepper = Stepper(self.replica, fabric, lines, turns, self.borrowed, self.buckets)
+        if self.shard:
+            self.shard.ready(self.replica)
+        for tensor, view in zip(self.tensors, self.replica.views, strict=True):
+            tensor.data = view
+        self.early = self._places(lambda ex: ex.payload is Payload.GRADIENTS and not ex.hub)
+        self.pushed = self._places(lambda ex: ex.updates_at_hub)
+        self.scale, self.sick = 1.0, -1
+        self.rows: Callable[[], Rows] | None = None
+        self._votes = any(not d.exchange.synchrony.delay for d in self.replica.desks) and bool(self.early)
+        self._home = {place: (s, b) for s, cut in self.buckets.items() for b, c in enumerate(cut) for place in c.places}
+        self._regions = {s: [self._region(c) for c in cut] for s, cut in self.buckets.items()}
+        self._spanned = [region for regions in self._regions.values() for region in regions]
+        self.open()
+
+    def open(self) -> None:
+        """A backward begins: no gradient has come."""
+        self._due = {slot: [len(bucket.places) for bucket in cut] for slot, cut in self.buckets.items()}
+        self._left = dict.fromkeys(self.buckets, 0)
+        self.used = [False] * len(self.tensors)
+        self.sick, self.rows = -1, None
+
+    def arrived(self, place: int, step: int) -> None:
+        """The gradient of a tensor is complete; buckets leave in their own order as they fill."""
+        self.used[place] = True
+        home = self._home.get(place)
+        if home is None:
+            return
+        slot, bucket = home
+        due = self._due[slot]
+        due[bucket] -= 1
+        if not due[bucket] and bucket == self._left[slot]:
+            while self._left[slot] < len(due) and not due[self._left[slot]]:
+                self._leave(slot, step)
+
+    def close(self, step: int) -> None:
+        """Backward is over: what has not left leaves, zero where nothing came; then the gradients are mixed."""
+        for slot, cut in self.buckets.items():
+            while self._left[slot] < len(cut):
+                self._leave(slot, step)
+        rest = [place for place in self.early if place not in self._home]
+        self._take_in(rest)
+        self._vote()
+        if self.shard is None or not self.shard.ours:
+            self.stepper.mix(step)
+
+    def hand_out(self, rows: Rows) -> None:
+        """Point the user's gradients at what was mixed; None where nobody used a tensor, or none is due yet."""
+        fresh, slopes, tensors = self.replica.fresh(), self.replica.slopes, self.tensors
+        everything = all(self.used) or not rows or any(row[1] for row in rows)
+        for place in self.early:
+            somebody = everything or self.used[place] or any(_bit(row, place) for row in rows)
+            tensors[place].grad = slopes[place] if somebody and fresh[place] else None
+
+    def sick_members(self, rows: Rows) -> list[tuple[int, str]]:
+        """Who found a NaN or an infinity among its gradients, and in which tensor."""
+        return [(member, self.name(row[0] - 1)) for member, row in enumerate(rows) if row[0]]
+
+    def spoilt(self) -> bool:
+        """Whether what was mixed holds a NaN or an infinity, for fabrics that do not look when they copy."""
+        return bool(self.early) and not bool(torch.isfinite(self.replica.gradients.sum()))
+
+    def ask_who(self) -> Rows:
+        """After a mix that all members know to be spoilt: who brought it in."""
+        found = (p for p in self.early if (g := self.tensors[p].grad) is not None and not torch.isfinite(g).all())
+        self.sick = next(found, -1)
+        return self.fabric.vote(self._row())()
+
+    def _vote(self) -> None:
+        """Tell what I used and whether it was sick, once in a backward, before the last bucket leaves."""
+        if self.rows is None and self._votes:
+            self.rows = self.fabric.vote(self._row())
+
+    def _row(self) -> list[int]:
+        """What was sick, counted from 1; whether every tensor was used; and which, 62 to a number."""
+        used = self.used
+        words = [sum(1 << n for n, yes in enumerate(used[i : i + WORD]) if yes) for i in range(0, len(used), WORD)]
+        return [self.sick + 1, int(all(used)), *words]
+
+    def look(self) -> None:
+        """Gradients that came while nothing was exchanged count as used."""
+        self.used = [tensor.grad is not None for tensor in self.tensors]
+
+    @property
+    def looks(self) -> bool:
+        """Whether every gradient was looked at as it was copied."""
+        return (
+            self.fabric.looks
+            and all(place in self._home for place in self.early)
+            and all(region is not None for region in self._spanned)
+        )
+
+    def sick_alone(self) -> list[str]:
+        """The first tensor, of those that nobody else has seen, whose gradient holds a NaN or an infinity."""
+        seen = {*self.early, *self.pushed}
+        found = [(p, t.grad) for p, t in enumerate(self.tensors) if p not in seen and t.grad is not None]
+        if not found or self.fabric.size == 1:
+            return []
+        peaks = torch.stack(torch._foreach_norm([grad for _, grad in found], float("inf")))
+        bad = torch.isfinite(peaks).logical_not().nonzero()
+        return [self.name(found[int(bad[0])][0])] if len(bad) else []
+
+    def drop(self) -> None:
+        """Gradients that only this strand needed are gone."""
+        for place in self.early:
+            self.tensors[place].grad = None
+
+    def offer(self) -> None:
+        """Lay gradients that a hub steps with where the stepper looks for them; nobody else steps with them."""
+        self._take_in(self.pushed)
+        for place in self.pushed:
+            self.tensors[place].grad = None
+
+    def name(self, place: int) -> str:
+        """What a tensor is called."""
+        return self.layout.names[place]
+
+    def _leave(self, slot: int, step: int) -> None:
+        number = self._left[slot]
+        self._left[slot] += 1
+        bucket = self.buckets[slot][number]
+        region = self._regions[slot][number]
+        stepper = self.stepper
+        with stepper.span("encode"):
+            sources = [self._source(place) for place in bucket.places]
+            if region is None:
+                self._take_in(bucket.places)
+            elif (found := self.fabric.load(region, sources, self.scale)) >= 0 and self.sick < 0:
+                self.sick = bucket.places[found]
+        if number == len(self.buckets[slot]) - 1 and slot == max(self.buckets):
+            self._vote()
+        if self.shard is not None and self.shard.ours:
+            self.shard.announce(number)
+        else:
+            stepper.send(slot, step, self._left[slot])
+
+    def _source(self, place: int) -> Tensor:
+        """A gradient as one vector, in the order in which its tensor lies in memory."""
+        grad, slope = self.tensors[place].grad, self.replica.slopes[place]
+        if grad is None:
+            slope.zero_()
+            grad = slope
+        elif grad.layout is not torch.strided or isinstance(grad, DTensor):
+            raise Refused(f"prepare: the gradient of {self.name(place)} is sparse or a DTensor", "dense gradients")
+        elif grad.stride() != slope.stride():
+            slope.copy_(grad)
+            grad = slope
+        return grad.view(-1) if grad.is_contiguous() else flat_of(grad)
+
+    def _take_in(self, places: Sequence[int]) -> None:
+        """Copy gradients to where they are exchanged from, tensor by tensor."""
+        for place in places:
+            slope = self.replica.slopes[place]
+            source = self._source(place)
+            target = slope.view(-1) if slope.is_contiguous() else flat_of(slope)
+            if source.data_ptr() != target.data_ptr():
+                target.copy_(source)
+            if self.scale != 1.0:
+                target.mul_(self.scale)
+
+    def _region(self, bucket: Chosen) -> Tensor | None:
+        span = bucket.span
+        return None if span is None else self.replica.gradients[span[0] : span[1]]
+
+    def _lent(self) -> Tensor:
+        """Memory for the gradients, cut where the buckets of the only exchange that may be cut are."""
+        return self.fabric.lend(self.layout.start, self.cuts)
+
+    @property
+    def cuts(self) -> list[int]:
+        """The inner boundaries of the buckets, where they follow each other without a gap."""
+        spans = sorted(c.span for cut in self.buckets.values() for c in cut if c.span is not None)
+        return sorted({edge for span in spans for edge in span} - {0, self.layout.length})
+
+    def _places(self, asked: Callable[[Exchange], bool]) -> list[int]:
+        desks = [self.replica.desks[slot] for slot in self._busy]
+        return sorted({place for desk in desks if asked(desk.exchange) for place in desk.chosen.places})
+
+
+def _bit(row: list[int], place: int) -> bool:
+    return bool(row[2 + place // WORD] >> place % WORD & 1)
+
+
+def _cut(chosen: Chosen) -> list[Chosen]:
+    """A small first bucket that leaves early, then large ones."""
+    first, *rest = chosen.cut(FIRST)
+    if not rest:
+        return [first]
+    places = tuple(place for bucket in reversed(rest) for place in bucket.places)
+    return [first, *chosen.part(places).cut(LATER)]
