@@ -107,7 +107,7 @@ class Workers:
         listener.start()
 
     def _fail(self) -> None:
-        """Stop all and raise the first real failure, for which there is a moment if so far others have only missed it."""
+        """Stop all and raise the first real failure; it has a moment to show if so far others have only missed it."""
         until, folder = time.monotonic() + MOMENT, Path(self._folder.name)
         while only_secondary(self._deaths, notes_in(folder)) and time.monotonic() < until:
             self._deaths += self._vigil.look(until - time.monotonic())
