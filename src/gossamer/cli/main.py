@@ -14,6 +14,8 @@ from gossamer.cli.list import HELP as LIST
 from gossamer.cli.list import list_strategies
 from gossamer.cli.rehearse import HELP as REHEARSE
 from gossamer.cli.rehearse import rehearse
+from gossamer.cli.run import HELP as RUN
+from gossamer.cli.run import Verbatim, run
 from gossamer.cli.show import HELP as SHOW
 from gossamer.cli.show import show
 from gossamer.cli.train import HELP as TRAIN
@@ -101,6 +103,7 @@ app.command("list", cls=Command, help=LIST, short_help="The catalogue: every nam
 app.command(cls=Command, help=SHOW, short_help="What a step of a strategy does, sends and mixes.")(show)
 app.command(cls=Command, help=REHEARSE, short_help="Train on imagined machines; compare strategies.")(rehearse)
 app.command(cls=Optional, help=TRAIN, short_help="Train on real worker processes of this host.")(train)
+app.command(cls=Verbatim, help=RUN, short_help="Your script on many workers: torchrun with a strategy.")(run)
 
 
 def _version(asked: bool) -> None:
