@@ -51,7 +51,7 @@ class Vigil:
 
     def close(self) -> None:
         """Watch nobody any more."""
-        for key in list(self._selector.get_map().values()):
+        for key in list((self._selector.get_map() or {}).values()):  # none once closed
             with suppress(OSError):
                 os.close(key.fd)
         self._selector.close()
