@@ -52,7 +52,7 @@ def train(
         str, typer.Option(help="sgd, nesterov, adam or adamw.", rich_help_panel=_WHAT)
     ] = DEFAULTS.optimizer,
     rate: Annotated[
-        float | None, typer.Option(help="Learning rate. Default: 0.2 for sgd.", rich_help_panel=_WHAT)
+        float | None, typer.Option(help="Learning rate. Default: 0.12 for sgd.", rich_help_panel=_WHAT)
     ] = None,
     momentum: Annotated[
         float | None, typer.Option(help="Default: 0, and 0.9 for nesterov.", rich_help_panel=_WHAT)
@@ -64,7 +64,7 @@ def train(
     batch: Annotated[int, typer.Option(help="Samples per worker and step.", rich_help_panel=_WHAT)] = DEFAULTS.batch,
     epochs: Annotated[
         float | None,
-        typer.Option(help="Passes over the data. Default: 30, or less where data is large.", rich_help_panel=_LONG),
+        typer.Option(help="Passes over the data. Default: 40, or less where data is large.", rich_help_panel=_LONG),
     ] = None,
     steps: Annotated[int | None, typer.Option(help="Steps per worker, instead.", rich_help_panel=_LONG)] = None,
     target: Annotated[float, typer.Option(help="The accuracy to time.", rich_help_panel=_LONG)] = DEFAULTS.target,

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 FABRICS = ("auto", "shared", "torch")
 MOST = 1024  # workers on one host
-RATES = {"sgd": 0.2, "nesterov": 0.02, "adam": 0.002, "adamw": 0.002}
-EVALUATIONS, CHECKPOINTS = 20, 5  # in a run, where nobody says
+EPOCHS, EVALUATIONS, CHECKPOINTS = 40.0, 20, 5  # of a run, where nobody says
 
 
 @dataclass(frozen=True)
@@ -100,7 +99,7 @@ def _fabric(name: str) -> str:
 
 
 def _optimizer(said: Settings, strategy: AnyStrategy) -> Optimizer:
-    rate = RATES.get(said.optimizer, 0.1) if said.rate is None else said.rate
+    rate = asked.RATES.get(said.optimizer, 0.1) if said.rate is None else said.rate
     momentum = asked.MOMENTA.get(said.optimizer, 0.0) if said.momentum is None else said.momentum
     return Optimizer(said.optimizer, rate, momentum, said.decay)
 
@@ -133,7 +132,7 @@ def _length(resolved: Resolved, samples: int) -> Resolved:
     said, found, why = resolved.settings, dict[str, Any](), dict[str, str]()
     steps = said.steps
     if steps is None:
-        epochs = said.epochs or asked.EPOCHS
+        epochs = said.epochs or EPOCHS
         steps = ceil(epochs * samples / (said.batch * said.workers))
         if said.epochs is None and steps * said.workers > asked.TURNS:
             steps, why["steps"] = ceil(asked.TURNS / said.workers), f"{DEFAULT}: {asked.TURNS:,} of all workers"
