@@ -14,8 +14,12 @@ from gossamer.cli.list import HELP as LIST
 from gossamer.cli.list import list_strategies
 from gossamer.cli.rehearse import HELP as REHEARSE
 from gossamer.cli.rehearse import rehearse
+from gossamer.cli.run import HELP as RUN
+from gossamer.cli.run import Verbatim, run
 from gossamer.cli.show import HELP as SHOW
 from gossamer.cli.show import show
+from gossamer.cli.train import HELP as TRAIN
+from gossamer.cli.train import train
 
 HELP = """Train on many workers with any synchronisation strategy of the literature.
 
@@ -26,6 +30,8 @@ A strategy is an expression: a name from the catalogue, with options, or parts p
     gossamer show 'local_sgd(every=8)' --workers 8
 
     gossamer rehearse --compare allreduce gossip_pull --plot demo.png
+
+    gossamer train --strategy 'local_sgd(every=8)'
 """
 
 CALLERS = ("gossamer.tasks.build", "gossamer.tasks.task", "gossamer.sim.", "gossamer.replica.")
@@ -70,6 +76,20 @@ class Command(TyperCommand):
         return option
 
 
+class Optional(Command):
+    """A command whose --resume may stand without a value: it is the newest run then."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        bare = [place for place, word in enumerate(args) if word == "--resume" and _last_or_flag(args, place)]
+        for place in reversed(bare):
+            args = [*args[: place + 1], "newest", *args[place + 1 :]]
+        return super().parse_args(ctx, args)
+
+
+def _last_or_flag(args: list[str], place: int) -> bool:
+    return place + 1 == len(args) or args[place + 1].startswith("-")
+
+
 def theirs(error: Exception) -> bool:
     """Whether a task of the user's own is on the way to the error: whatever tasks and players call and is not ours."""
     homes = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
@@ -82,6 +102,8 @@ app.command("list", cls=Command, help=LIST, short_help="The catalogue: every nam
 )
 app.command(cls=Command, help=SHOW, short_help="What a step of a strategy does, sends and mixes.")(show)
 app.command(cls=Command, help=REHEARSE, short_help="Train on imagined machines; compare strategies.")(rehearse)
+app.command(cls=Optional, help=TRAIN, short_help="Train on real worker processes of this host.")(train)
+app.command(cls=Verbatim, help=RUN, short_help="Your script on many workers: torchrun with a strategy.")(run)
 
 
 def _version(asked: bool) -> None:

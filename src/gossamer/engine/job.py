@@ -1,6 +1,8 @@
-"""What a crew is asked to run, as one line of JSON: everything a worker needs to know, nothing to execute."""
+"""What workers are asked to run, as JSON: everything a worker needs to know, nothing to execute."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import msgspec
 
@@ -21,3 +23,30 @@ class Job(msgspec.Struct, frozen=True):
     steps: int = 10
     seed: int = 0
     order: list[int] | None = None
+
+
+class TrainJob(msgspec.Struct, frozen=True):
+    """A whole training run: `folder` takes journals and checkpoints, `batch` is each worker's share of a step.
+
+    `resume` is the folder of the checkpoints to go on from.
+    """
+
+    folder: str
+    strategy: str
+    task: str
+    options: dict[str, Any]
+    optimizer: str
+    rate: float
+    momentum: float
+    decay: float
+    batch: int
+    steps: int
+    seed: int
+    workers: int
+    evaluate_every: int
+    save_every: int
+    keep: int = 2
+    resume: str | None = None
+    fabric: str = "auto"
+    clip: float | None = None
+    trouble: str | None = None

@@ -11,7 +11,7 @@ import msgspec
 
 from gossamer.records.record import FORMAT, Header, Record
 
-_decoder = msgspec.json.Decoder(Record, strict=False)
+_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record, strict=False)
 _NOT_A_NUMBER = re.compile(rb'("(?:loss|accuracy|divergence)":)null')  # JSON has no NaN: it is written as null
 
 
@@ -44,13 +44,18 @@ class Journal:
             self._file.close()
 
 
+def decode(line: bytes) -> Record:
+    """The record that a line of a journal holds."""
+    return _decoder.decode(_NOT_A_NUMBER.sub(rb'\1"nan"', line))
+
+
 def read(path: Path) -> Iterator[Record]:
     """The records of a journal; a torn last line, as a killed run leaves it, is passed over."""
     torn: msgspec.DecodeError | None = None  # forgiven at the end, or where another run's header follows
     with path.open("rb") as lines:
         for number, line in enumerate(lines):
             try:
-                record = _decoder.decode(_NOT_A_NUMBER.sub(rb'\1"nan"', line))
+                record = decode(line)
             except msgspec.DecodeError as error:
                 torn = error
                 continue

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from math import isfinite
+from statistics import median
 
 from gossamer.records.record import STILL, Evaluation, Event, StepRecord
+
+EXCHANGE = ("encode", "send", "wait")
+NOTABLE = 0.05  # of a step: less than that is noise
 
 
 def bytes_sent_per_member(records: Iterable[StepRecord | Event], workers: int) -> float:
@@ -52,9 +57,63 @@ def seconds_per_step(steps: Sequence[StepRecord]) -> dict[str, float]:
 
 def scaling_efficiency(steps: Sequence[StepRecord]) -> float:
     """Compute seconds over all seconds: what N workers deliver over N times what one alone would."""
-    split = seconds_per_step(steps)
+    return efficiency(seconds_per_step(steps))
+
+
+def efficiency(split: Mapping[str, float]) -> float:
+    """The share of compute in a step's seconds."""
     busy = sum(split.values())
     return split.get("compute", 0.0) / busy if busy else 1.0
+
+
+def exchange_share(split: Mapping[str, float]) -> float:
+    """The share of a step's seconds that goes into writing, sending and waiting for others."""
+    busy = sum(split.values())
+    return sum(split.get(span, 0.0) for span in EXCHANGE) / busy if busy else 0.0
+
+
+@dataclass(frozen=True)
+class Slow:
+    """The member that others wait for: `span` is where it takes `seconds` a step, the median of the others `usual`.
+
+    Where `span` is wait, it is the member that waits least, and its own spans do not say why.
+    """
+
+    member: int
+    span: str
+    seconds: float
+    usual: float
+
+
+def slowest(splits: Mapping[int, Mapping[str, float]]) -> Slow | None:
+    """Who holds the others up by a notable share of a step, and in which span; None where nobody does.
+
+    A member's own seconds are all but sending and waiting, since who is early waits for who is late.
+    """
+    if len(splits) < 2:
+        return None
+    step = median(sum(split.values()) for split in splits.values())
+    late = {member: _beyond(splits, member, _own) for member in splits}
+    member = max(late, key=lambda each: late[each])
+    spans = sorted({span for split in splits.values() for span in split if span not in ("send", "wait")})
+    if late[member] <= NOTABLE * step:
+        member, spans = min(splits, key=lambda each: splits[each].get("wait", 0.0)), ["wait"]
+        if -_beyond(splits, member, lambda split: split.get("wait", 0.0)) <= NOTABLE * step:
+            return None
+    span = max(spans, key=lambda each: _beyond(splits, member, lambda split: split.get(each, 0.0)))
+    seconds = splits[member].get(span, 0.0)
+    return Slow(member, span, seconds, seconds - _beyond(splits, member, lambda split: split.get(span, 0.0)))
+
+
+def _own(split: Mapping[str, float]) -> float:
+    return sum(seconds for span, seconds in split.items() if span not in ("send", "wait"))
+
+
+def _beyond(
+    splits: Mapping[int, Mapping[str, float]], member: int, value: Callable[[Mapping[str, float]], float]
+) -> float:
+    """How far a member's value lies above the median of the others."""
+    return value(splits[member]) - median(value(split) for other, split in splits.items() if other != member)
 
 
 def dropped(steps: Iterable[StepRecord]) -> int:

@@ -1,0 +1,126 @@
+"""Where runs are kept: a folder for a new one, and which one is meant when a run is to go on. Writes no journal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from shlex import quote
+
+from gossamer.cli.perform import slug
+from gossamer.cli.spelling import nearest
+from gossamer.cli.train_file import written
+from gossamer.cli.train_settings import Settings
+from gossamer.parts.refusal import Refused
+
+NEWEST = "newest"
+SETTINGS, JOB, CHECKPOINTS = "run.toml", "job.json", "checkpoints"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A run that is on disk."""
+
+    folder: Path
+
+    @property
+    def settings(self) -> Path:
+        """Its resolved settings, a run file like any other."""
+        return self.folder / SETTINGS
+
+    @property
+    def checkpoints(self) -> Path:
+        """Where its checkpoints are."""
+        return self.folder / CHECKPOINTS
+
+    @property
+    def saved(self) -> list[int]:
+        """The steps of its whole checkpoints, in order; one that is still being written has no manifest."""
+        found = [
+            (re.fullmatch(r"step-(\d+)", each.parent.name)) for each in self.checkpoints.glob("step-*/manifest.json")
+        ]
+        return sorted(int(name[1]) for name in found if name)
+
+    @property
+    def name(self) -> str:
+        """The folder as one would type it here."""
+        here = Path.cwd()
+        return str(self.folder.relative_to(here) if self.folder.is_relative_to(here) else self.folder)
+
+    @property
+    def command(self) -> str:
+        """What to type to go on from the last checkpoint, or from the beginning where there is none."""
+        name = self.name if self.saved else str(Path(self.name) / SETTINGS)
+        return f"gossamer train {'--resume ' if self.saved else ''}{quote(name)}"
+
+    def keep(self, settings: Settings, where: Sequence[str]) -> None:
+        """Write the resolved settings down, with where a task of the user's own was looked for first."""
+        own = ":" in settings.task
+        text = written(replace(settings, path=where[0]) if own else settings)
+        fresh = self.settings.with_suffix(".new")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(self.settings)  # a run killed meanwhile keeps what it had
+
+    def journal(self, member: int) -> Path:
+        """The journal of one member."""
+        return self.folder / f"journal-{member}.jsonl"
+
+
+def make(under: str, strategy: str) -> Kept:
+    """A new folder for a run, named by the time and its strategy, unlike any that is there."""
+    home = Path(under)
+    if home.exists() and not home.is_dir():
+        raise Refused(f"folder: {under} is not a folder", "another --folder")
+    home.mkdir(parents=True, exist_ok=True)
+    name = f"{datetime.now():%Y%m%d-%H%M%S}-{slug(strategy)}"
+    for number in count(1):
+        folder = (home / (name if number == 1 else f"{name}-{number}")).absolute()
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        folder.chmod(0o755)  # whatever the umask: others may look on
+        return Kept(folder)
+    raise AssertionError
+
+
+def found(which: str, under: str) -> Kept:
+    """The run that is meant by a folder, by its name there, or as the newest; one that can go on."""
+    runs = sorted((each.parent for each in Path(under).glob(f"*/{SETTINGS}")), key=_age)
+    if which == NEWEST:
+        if not runs:
+            raise Refused(f"resume: there is no run in {under}", "gossamer train, or --folder FOLDER")
+        return _goes_on(runs[-1], runs)
+    for folder in (Path(which), Path(under) / which):
+        if (folder / SETTINGS).is_file():
+            return _goes_on(folder, runs)
+    if Path(which).is_dir():
+        raise Refused(f"resume: {which} holds no {SETTINGS}, so it is no run's folder", _last(runs))
+    named = nearest(which, [each.name for each in reversed(runs)])
+    raise Refused(f"resume: there is no run {which!r}, here or in {under}", named or _last(runs))
+
+
+def unfinished(run: Kept, steps: int) -> int:
+    """The step a run goes on from; one that has no step left is refused."""
+    last = run.saved[-1]
+    if last >= steps:
+        raise Refused(f"resume: {run.name} has done its {steps} steps", f"--resume {run.name} --steps {2 * last}")
+    return last
+
+
+def _age(folder: Path) -> tuple[int, str]:
+    return (folder / SETTINGS).stat().st_mtime_ns, folder.name
+
+
+def _last(runs: list[Path]) -> str | None:
+    return next((str(each) for each in reversed(runs) if Kept(each).saved), None)
+
+
+def _goes_on(folder: Path, runs: list[Path]) -> Kept:
+    run = Kept(folder.absolute())
+    if not run.saved:
+        raise Refused(f"resume: {folder} has no checkpoint to go on from", _last(runs))
+    return run

@@ -1,0 +1,84 @@
+"""A training run in words and as JSON: who is slow and why, what to try next, and every number under its name."""
+
+from __future__ import annotations
+
+from gossamer.cli.train_verdict import Verdict
+from gossamer.cli.units import told_seconds
+from gossamer.parts.payload import Payload
+from gossamer.records.summary import Slow
+from gossamer.strategy import AnyStrategy, slots
+
+BUSY, STARVED, LAGGING = 0.30, 0.20, 0.25  # shares of a step: of exchange, of data, and of one member's delay
+
+
+def why_slow(slow: Slow) -> str:
+    """Who holds the others up, and by what."""
+    mine, usual = told_seconds(slow.seconds), told_seconds(slow.usual)
+    if slow.span == "wait":
+        return f"member {slow.member} waits least, {mine} a step against {usual}: the others wait for it"
+    times = f", {slow.seconds / slow.usual:.2g}x the others" if slow.usual > 0 else ""
+    return f"member {slow.member}: {slow.span} takes {mine} a step{times}"
+
+
+def advice(found: Verdict) -> str | None:
+    """The one thing that the numbers say to try next, if they say any."""
+    settings, slow, step = found.request.settings, found.slow, found.step
+    if found.failure is not None:
+        return f"--rate {(settings.rate or 0.0) / 4:g}" if found.failure.startswith("diverged") else None
+    if found.spans["data"] > STARVED * step:
+        return f"{found.spans['data'] / step:.0%} of a step goes into data: a faster loader, or data kept in memory"
+    if slow is not None and slow.span != "wait" and slow.seconds - slow.usual > LAGGING * step:
+        late = told_seconds(slow.seconds - slow.usual)
+        return f"member {slow.member} is late by {late} a step: find out why, or do not wait: --strategy gossip_pull"
+    if found.exchange > BUSY and found.request.world.size > 1:
+        return f"{found.exchange:.0%} of a step is exchange: {_less(found.request.strategy, settings.batch)}"
+    if found.to_target is None and found.last is not None and found.best is found.last:
+        more = f"--resume {found.folder.name} --steps {2 * found.request.steps}"
+        return f"{settings.target:g} is not reached and accuracy still grows: {more}"
+    return None
+
+
+def _less(strategy: AnyStrategy, batch: int) -> str:
+    """How to exchange less often, or more at a time."""
+    every = max(exchange.synchrony.every for exchange in slots(strategy))
+    gradients = all(exchange.payload is Payload.GRADIENTS and not exchange.hub for exchange in slots(strategy))
+    seldom = f"every {2 * every} steps, or " if every > 1 else "--strategy 'local_sgd(every=8)', or "
+    return f"{seldom if gradients or every > 1 else ''}--batch {2 * batch}"
+
+
+def told(found: Verdict) -> dict[str, object]:
+    """A run as one JSON object."""
+    request, settings, slow = found.request, found.request.settings, found.slow
+    return {
+        "strategy": repr(request.strategy),
+        "workers": request.world.size,
+        "seed": request.world.seed,
+        "steps": int(found.steps) if found.steps == int(found.steps) else found.steps,
+        "epochs": found.epochs,
+        "seconds": found.seconds,
+        "accuracy": None if found.last is None else found.last.accuracy,
+        "loss": None if found.last is None else found.last.loss,
+        "training_loss": found.loss,
+        "failure": found.failure,
+        "bytes_sent_per_member": found.sent,
+        "seconds_per_step": found.spans,
+        "scaling_efficiency": found.efficiency,
+        "exchange_share": found.exchange,
+        "journal": found.folder,
+        "fabric": found.fabric,
+        "kernel": found.kernel,
+        "target": settings.target,
+        "seconds_to_target": found.to_target,
+        "best_accuracy": None if found.best is None else found.best.accuracy,
+        "divergence": None if found.last is None else found.last.divergence,
+        "slowest": None if slow is None else {**vars(slow), "why": why_slow(slow)},
+        "next": advice(found),
+        "events": [{"seconds": e.time, "what": e.what, "member": e.member} for e in found.events],
+        "resumed_from": found.resumed,
+        "expression": settings.strategy,
+        "task": settings.task,
+        "task_options": settings.options,
+        "optimizer": repr(request.optimizer),
+        "batch": settings.batch,
+        "trouble": settings.trouble,
+    }

@@ -1,0 +1,74 @@
+"""What a training run comes to: its numbers. Draws nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gossamer.cli.report import SPANS
+from gossamer.cli.train_request import Request
+from gossamer.records import Evaluation, Event, summary
+from gossamer.records.record import SERVED
+from gossamer.records.summary import Slow
+from gossamer.records.tally import Tally
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The numbers of a run, finished or not; `resumed` is the step it went on from."""
+
+    request: Request
+    folder: Path
+    last: Evaluation | None
+    best: Evaluation | None
+    steps: float  # of a member since the very beginning
+    played: float  # of a member in this run
+    epochs: float
+    seconds: float
+    loss: float | None
+    to_target: float | None
+    spans: dict[str, float]
+    efficiency: float
+    exchange: float
+    sent: float
+    slow: Slow | None
+    events: Sequence[Event]
+    fabric: str | None
+    kernel: str | None
+    failure: str | None
+    resumed: int | None
+
+    @property
+    def step(self) -> float:
+        """Seconds of a step."""
+        return sum(self.spans.values())
+
+
+def verdict(request: Request, folder: Path, tally: Tally, failure: str | None, resumed: int | None) -> Verdict:
+    """Sum a run up as far as it has come."""
+    split, last = tally.split, tally.evaluations[-1] if tally.evaluations else None
+    carried = tally.header.settings if tally.header is not None else {}
+    diverged = None if tally.diverged is None else f"diverged at step {tally.diverged}"
+    return Verdict(
+        request=request,
+        folder=folder,
+        last=last,
+        best=summary.best(tally.evaluations),
+        steps=tally.reached,
+        played=tally.steps / max(1, len(tally.laps)),
+        epochs=tally.reached * request.settings.batch * request.world.size / request.samples,
+        seconds=tally.seconds,
+        loss=tally.loss,
+        to_target=summary.time_to(tally.evaluations, request.settings.target),
+        spans={span: split.get(span, 0.0) for span in (*SPANS, *split)},
+        efficiency=summary.efficiency(split),
+        exchange=summary.exchange_share(split),
+        sent=tally.sent,
+        slow=summary.slowest(tally.splits),
+        events=[event for event in tally.events if event.what != SERVED],
+        fabric=carried.get("fabric"),
+        kernel=carried.get("kernel"),
+        failure=failure or diverged,
+        resumed=resumed,
+    )

@@ -1,0 +1,130 @@
+"""The flags of `gossamer run`: torchrun's own, and three of ours. Starts nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from difflib import get_close_matches
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import NoReturn
+
+from torch.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
+from torch.distributed.run import determine_local_world_size, get_args_parser, parse_min_max_nnodes
+
+from gossamer.parts.refusal import Refused, whole
+from gossamer.strategy import parse
+
+FABRICS = ("auto", "shared", "torch")
+EXAMPLE = "gossamer run --nproc-per-node 4 train.py"
+ABOUT = """Start a script on many workers: torchrun with a strategy. Whatever torchrun takes is taken here and means
+the same; one host without a rendezvous is --standalone, on loopback. Workers end with their launcher, and when one
+fails all do, with its traceback last."""
+
+
+def parser() -> ArgumentParser:
+    """Torch's own parser, with our flags added; mistakes are refused."""
+    flags = get_args_parser()
+    flags.prog, flags.description = "gossamer run", ABOUT
+    ours = flags.add_argument_group("gossamer")
+    ours.add_argument(
+        "--strategy", metavar="EXPR", help="The strategy, where the script names none: see `gossamer list`."
+    )
+    ours.add_argument("--fabric", choices=FABRICS, help="What carries wires between workers.")
+    ours.add_argument("--journal", metavar="DIR", help="The folder for this run's journal.")
+
+    def error(message: str) -> NoReturn:
+        raise Refused(*_mistake(flags, message))
+
+    flags.error = error  # type: ignore[method-assign]
+    return flags
+
+
+def read(words: Sequence[str]) -> Namespace:
+    """What was asked for, complete and possible as far as can be told without starting anything; else refused."""
+    asked = parser().parse_args(list(words))
+    if asked.strategy is not None:
+        parse(asked.strategy)
+    _runnable(asked)
+    asked.workers = _count(asked.nproc_per_node)
+    try:
+        asked.hosts = parse_min_max_nnodes(asked.nnodes)[1]
+    except (RuntimeError, ValueError):
+        raise Refused(f"run: --nnodes {asked.nnodes} is no number of hosts", "--nnodes 2 or --nnodes 1:4") from None
+    whole("run", "nnodes", asked.hosts, 1, 2**20)
+    if asked.monitor_interval <= 0:
+        raise Refused("run: --monitor-interval must lie above 0", "--monitor-interval 0.1")
+    unnamed = asked.rdzv_backend == "static" and not asked.rdzv_endpoint and asked.master_port is None
+    asked.standalone = asked.standalone or (unnamed and asked.hosts == 1)
+    if not asked.standalone:
+        _free(asked)
+    return asked
+
+
+def _mistake(flags: ArgumentParser, message: str) -> tuple[str, str | None]:
+    if "are required" in message:
+        return "run: there is no script", EXAMPLE
+    if not message.startswith("unrecognized arguments: "):
+        return f"run: {message.removeprefix('argument ')}", None
+    wrong = message.removeprefix("unrecognized arguments: ").split(" ")[0].split("=")[0]
+    known = [option for action in flags._actions for option in action.option_strings]
+    return f"run: there is no flag {wrong}", next(iter(get_close_matches(wrong, known, 1)), None)
+
+
+def _runnable(asked: Namespace) -> None:
+    """Refuse a script, module or command that is not there."""
+    name = asked.training_script
+    if asked.module:
+        if asked.no_python:
+            raise Refused("run: --no-python and --module contradict each other", "one of them")
+        top = name.partition(".")[0]
+        if top not in sys.builtin_module_names and PathFinder.find_spec(top, [os.getcwd(), *sys.path]) is None:
+            raise Refused(f"run: there is no module {name!r}", EXAMPLE)
+    elif asked.no_python:
+        if shutil.which(name) is None:
+            raise Refused(f"run: there is no command {name!r} that can be run")
+    elif not Path(name).exists():
+        raise Refused(f"run: there is no script {name!r} in {os.getcwd()}", _like(name))
+    elif Path(name).is_dir() and not (Path(name) / "__main__.py").exists():
+        raise Refused(f"run: {name!r} is a folder, not a script", _like(name + "/"))
+
+
+def _like(name: str) -> str | None:
+    """The script most like this one in its folder."""
+    where = Path(name).parent if not name.endswith("/") else Path(name)
+    scripts = [str(path) for path in sorted(where.glob("*.py"))]
+    return next(iter([*get_close_matches(name, scripts, 1), *scripts[:1]]), None)
+
+
+def _count(text: str) -> int:
+    try:
+        found = int(determine_local_world_size(text))
+    except ValueError as error:
+        raise Refused(f"run: --nproc-per-node {text}: {error}", "--nproc-per-node 4") from None
+    whole("run", "nproc-per-node", found, 1, 1024)
+    return found
+
+
+def _free(asked: Namespace) -> None:
+    """Refuse a port for the rendezvous that is in use, where nobody else of this run can be the one who uses it."""
+    static = asked.rdzv_backend == "static"
+    mine = asked.hosts == 1 or (static and asked.node_rank == 0)
+    if not mine or asked.rdzv_backend not in ("static", "c10d") or "store_type=file" in asked.rdzv_conf:
+        return
+    where = asked.rdzv_endpoint or (f"{asked.master_addr}:{asked.master_port or 29500}" if static else "")
+    try:
+        host, port = parse_rendezvous_endpoint(where, default_port=29400)
+    except ValueError as error:
+        raise Refused(f"run: {error}", "--rdzv-endpoint localhost:29400") from None
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host, port))
+        except OSError as error:
+            raise Refused(
+                f"run: {host}:{port} cannot be used: {error.strerror}", "another port, or --standalone"
+            ) from None

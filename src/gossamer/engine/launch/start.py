@@ -1,0 +1,47 @@
+"""How a worker process of one host is started: its command, its environment, its private folder. Waits for nobody."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from gossamer.engine.launch.worker import NOTES, PARENT
+
+SHIM = str(Path(__file__).with_name("worker.py"))
+LOOPBACK = "lo" if sys.platform == "linux" else "lo0"
+
+
+def environment(rank: int, size: int, folder: Path, path: Sequence[str] = ()) -> dict[str, str]:
+    """What worker `rank` of `size` on this host finds in its environment; they meet through a file in the folder."""
+    paths = [*path, *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        **os.environ,
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "GROUP_RANK": "0",
+        "WORLD_SIZE": str(size),
+        "LOCAL_WORLD_SIZE": str(size),
+        "GOSSAMER_STORE": str(folder / "store"),
+        "GLOO_SOCKET_IFNAME": LOOPBACK,
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join(paths),
+        NOTES: str(folder),
+        PARENT: str(os.getpid()),
+    }
+
+
+def start(
+    words: Sequence[str], env: Mapping[str, str], stdin: int, stderr: int, apart: bool = False
+) -> subprocess.Popen[str]:
+    """Start `python WORDS` through the shim, its output in a pipe; apart: out of reach of the terminal's Ctrl-C.
+
+    It ends when the thread that called this ends: call from the main one, or one that outlives the worker.
+    """
+    command = [sys.executable, "-u", SHIM, *words]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        command, env=env, stdin=stdin, stdout=pipe, stderr=stderr, text=True, errors="replace", start_new_session=apart
+    )
