@@ -34,7 +34,7 @@ def facts(
     """What this worker was given."""
     return Facts(
         version("gossamer"),
-        torch.__version__,
+        str(torch.__version__),
         strategy,
         seed,
         fabric,

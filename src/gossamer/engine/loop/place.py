@@ -13,7 +13,7 @@ from itertools import count
 
 import torch
 import torch.distributed as dist
-from torch.distributed.distributed_c10d import HashStore, PrefixStore, Store, _get_default_store  # type: ignore[attr-defined]
+from torch.distributed.distributed_c10d import PrefixStore, Store, _get_default_store
 
 from gossamer.parts.refusal import Refused
 
@@ -37,11 +37,11 @@ def join() -> Place:
     name = f"gossamer/{next(_sessions)}"
     if not dist.is_initialized():
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-            return Place(0, 1, True, HashStore(), name)
+            return Place(0, 1, True, dist.HashStore(), name)  # type: ignore[attr-defined]
         _meet()
     rank, size = dist.get_rank(), dist.get_world_size()
     if size == 1:
-        return Place(0, 1, True, HashStore(), name)
+        return Place(0, 1, True, dist.HashStore(), name)  # type: ignore[attr-defined]
     here = os.environ.get("LOCAL_WORLD_SIZE")
     store = PrefixStore(name, _get_default_store())
     return Place(rank, size, here is not None and int(here) == size, store, name)
