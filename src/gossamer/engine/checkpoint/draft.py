@@ -36,11 +36,12 @@ class Draft:
     def begin(root: Path, step: int, member: int) -> Draft:
         """Member 0 clears away what killed runs left and makes the folder; the others find it there."""
         draft = Draft(Path(root), step, member)
+        folder = draft.folder  # refuses what is no step before anything is touched
         if member == 0:
             draft.root.mkdir(parents=True, exist_ok=True)
             for left in leavings(draft.root):
                 durable.remove(left)
-            draft.folder.mkdir()
+            folder.mkdir()
         return draft
 
     @property
