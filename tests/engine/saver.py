@@ -1,4 +1,4 @@
-"""A program that forks savers and kills each at a random moment, then looks at what it finds; one JSON line each."""
+"""A program that forks savers and kills each at some moment, then looks at what it left; one JSON line for each."""
 
 from __future__ import annotations
 
@@ -8,51 +8,80 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.engine.specimen import write
 
-from gossamer.engine.checkpoint import load, steps
+from gossamer.engine.checkpoint import Saved, load, steps
 
 KILLS = 30
 
 
-def save_on(root: Path, first: int, pace: int) -> None:
-    """Save one checkpoint after the other; each step's numbers are all its own."""
-    for turn in range(10_000):
-        write(root, first + turn * pace, {"turn": turn}, size=20_000)
-
-
 def found(root: Path) -> dict[str, object]:
-    """What a reader makes of the folder: one step's numbers in every file, or it says so."""
+    """What a reader makes of the folder: the steps that are whole, and every number in the newest."""
     saved = load(root)
-    values = {saved.step, saved.facts["step"], *saved.tensors("model")["layer.weight"].flatten().tolist()}
+    values = {saved.facts["value"], *saved.tensors("model")["layer.weight"].flatten().tolist()}
     for member in ("member-0", "member-1"):
         values |= {*saved.tree(member)["x"].tolist(), *saved.tree(member)[0]}
-    return {
-        "step": saved.step,
-        "turn": saved.facts["turn"],
-        "values": sorted(values),
-        "whole": [load(root, step).step for step in steps(root)],
-    }
+    return {"step": saved.step, "values": sorted(values), "whole": [load(root, step).step for step in steps(root)]}
 
 
-def main(root: Path, pace: int) -> None:
-    """Kill savers, and print what each left behind."""
-    chance = random.Random(11)
-    write(root, 0, {"turn": -1}, size=20_000)
-    for _ in range(KILLS):
-        before = load(root).step
-        child = os.fork()
-        if child == 0:
-            save_on(root, before + pace, pace)
-            os._exit(1)
-        time.sleep(chance.uniform(0.0, 0.08))
+def forked(root: Path, act: Callable[[Saved], None], seconds: float | None = None) -> bool:
+    """Let a child act on top of what is there, and kill it after `seconds`; True if it came to its end. Print what it
+    left."""
+    before = load(root)
+    child = os.fork()
+    if child == 0:
+        act(before)
+        os._exit(0)
+    if seconds is not None:
+        time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        hidden = sorted(path.name for path in root.iterdir() if path.name.startswith("."))
-        print(json.dumps({"before": before, "hidden": hidden, **found(root)}), flush=True)
+    ended = os.waitpid(child, 0)[1] == 0
+    hidden = sorted(path.name for path in root.iterdir() if path.name.startswith("."))
+    look = {"before": before.facts["value"], "hidden": hidden, "ended": ended, **found(root)}
+    print(json.dumps(look), flush=True)
+    return ended
+
+
+def at_random(root: Path) -> None:
+    """Savers of large checkpoints, killed after a random time."""
+
+    def save_on(before: Saved) -> None:
+        for turn in range(1, 10_000):
+            write(root, before.step + turn, {"value": before.facts["value"] + turn}, size=20_000)
+
+    chance = random.Random(11)
+    for _ in range(KILLS):
+        forked(root, save_on, chance.uniform(0.0, 0.08))
+
+
+def everywhere(root: Path, pace: int) -> None:
+    """One save, killed as it is about to make its first call that Python knows of, its second, and so on to the end."""
+
+    def save_until(last: int) -> Callable[[Saved], None]:
+        left = last
+
+        def count(event: str, arguments: tuple[object, ...]) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        def save(before: Saved) -> None:
+            sys.addaudithook(count)
+            write(root, before.step + pace, {"value": before.facts["value"] + 1})
+
+        return save
+
+    moment = 1
+    while not forked(root, save_until(moment)):
+        moment += 1
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    where, how = Path(sys.argv[1]), sys.argv[2]
+    write(where, 0, {"value": 0})
+    write(where, 0, {"value": 0})
+    at_random(where) if how == "random" else everywhere(where, int(how))

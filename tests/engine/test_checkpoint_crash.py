@@ -1,4 +1,4 @@
-"""Savers killed at any moment leave the old checkpoint or the new one, never a mixture; full disks leave the old one."""
+"""Savers killed at any moment leave the old checkpoint or the new one, never a mixture; so do full disks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,20 +21,34 @@ from gossamer.engine.checkpoint import Draft, Keeper, load, steps
 from gossamer.parts.refusal import Refused
 
 
-@pytest.mark.parametrize("pace", [1, 0], ids=["new steps", "the same step again"])
-def test_killed_savers_leave_the_old_or_the_new(tmp_path: Path, pace: int) -> None:
+def killed(root: Path, how: str) -> list[dict[str, Any]]:
+    """What savers left that were killed in this way; each look has been checked to be of one save."""
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")]), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "tests.engine.saver", str(tmp_path), str(pace)]
+    command = [sys.executable, "-m", "tests.engine.saver", str(root), how]
     ran = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stderr
     looks = [json.loads(line) for line in ran.stdout.splitlines()]
-    assert len(looks) == 30
     for look in looks:
-        assert look["step"] >= look["before"]
-        assert look["values"] == [look["step"]]
+        assert len(look["values"]) == 1
+        assert look["values"][0] >= look["before"]
         assert look["whole"][-2:] == ([look["step"] - 1, look["step"]] if look["step"] else [0])
+    return looks
+
+
+def test_savers_killed_at_random_leave_the_old_or_the_new(tmp_path: Path) -> None:
+    looks = killed(tmp_path, "random")
+    assert len(looks) == 30
     assert sum(bool(look["hidden"]) for look in looks) >= 5  # most were caught in the act
-    assert looks[-1]["step"] > 0 if pace else any(look["turn"] >= 0 for look in looks)
+    assert looks[-1]["step"] > 0
+
+
+@pytest.mark.parametrize("pace", [1, 0], ids=["new steps", "the same step again"])
+def test_savers_killed_everywhere_leave_the_old_or_the_new(tmp_path: Path, pace: int) -> None:
+    looks = killed(tmp_path, str(pace))
+    assert looks[-1]["ended"]
+    assert len(looks) > 30
+    assert {look["values"][0] - look["before"] for look in looks} == {0, 1}
+    assert sum(look["values"][0] > look["before"] for look in looks[:-1]) >= 2  # sealed, and killed clearing away
 
 
 @contextmanager
