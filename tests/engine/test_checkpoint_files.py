@@ -100,4 +100,5 @@ def test_misuse_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="step must be from 0"):
         Draft.begin(tmp_path, -1, 0)
     assert steps(tmp_path) == []
+    (draft.folder / ".left-by-a-file-system").touch()
     assert draft.seal({}, {"model": digest}).name == "step-0"

@@ -66,7 +66,7 @@ class Draft:
         """Make the checkpoint appear in one move, then remove all but the newest `keep` up to this one."""
         whole("checkpoint", "keep", keep, 2)
         noted = {file_of(name): digest for name, digest in digests.items()}
-        written = {path.name: path.stat().st_size for path in self.folder.iterdir()}
+        written = {path.name: path.stat().st_size for path in self.folder.glob("[!.]*")}
         if noted.keys() != written.keys():
             odd = ", ".join(sorted(noted.keys() ^ written.keys()))
             raise Refused(
