@@ -36,11 +36,12 @@ class Draft:
     def begin(root: Path, step: int, member: int) -> Draft:
         """Member 0 clears away what killed runs left and makes the folder; the others find it there."""
         draft = Draft(Path(root), step, member)
+        folder = draft.folder  # refuses what is no step before anything is touched
         if member == 0:
             draft.root.mkdir(parents=True, exist_ok=True)
             for left in leavings(draft.root):
                 durable.remove(left)
-            draft.folder.mkdir()
+            folder.mkdir()
         return draft
 
     @property
@@ -65,7 +66,7 @@ class Draft:
         """Make the checkpoint appear in one move, then remove all but the newest `keep` up to this one."""
         whole("checkpoint", "keep", keep, 2)
         noted = {file_of(name): digest for name, digest in digests.items()}
-        written = {path.name: path.stat().st_size for path in self.folder.iterdir()}
+        written = {path.name: path.stat().st_size for path in self.folder.glob("[!.]*")}
         if noted.keys() != written.keys():
             odd = ", ".join(sorted(noted.keys() ^ written.keys()))
             raise Refused(

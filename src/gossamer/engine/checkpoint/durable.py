@@ -54,7 +54,7 @@ def appear(draft: Path, folder: Path) -> None:
 
 
 def vanish(folder: Path) -> None:
-    """Remove a folder so that no reader meets half of it: it first loses its name."""
+    """Remove a folder so that no reader meets what is left of it: it first loses its name."""
     gone = folder.with_name(f".{folder.name}.gone")
     remove(gone)
     folder.rename(gone)

@@ -58,5 +58,5 @@ def latest(root: Path) -> int | None:
 
 
 def leavings(root: Path) -> list[Path]:
-    """What killed runs left: drafts never sealed, checkpoints only half removed."""
+    """What killed runs left: drafts never sealed, checkpoints not removed to the end."""
     return [folder for folder in root.iterdir() if _LEFT.fullmatch(folder.name)]
