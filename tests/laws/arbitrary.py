@@ -61,8 +61,8 @@ def exchanges(draw: st.DrawFn) -> Exchange:
     exchange = draw(st.sampled_from(table[draw(st.sampled_from(sorted(table, key=str)))]))
     where = draw(st.sampled_from((Everything(), *SELECTIONS)))
     route = draw(st.sampled_from(ROUTES)) if isinstance(exchange.topology, Complete) else exchange.route
-    plain = exchange.idle_alone and exchange.synchrony.every == 1 and where == Everything()
-    return replace(exchange, where=where, route=route if plain or not route.shards else exchange.route)
+    exchange = replace(exchange, where=where)
+    return replace(exchange, route=route if exchange.shardable or not route.shards else exchange.route)
 
 
 @st.composite

@@ -79,7 +79,7 @@ class Stepper:
         gate = next(phase.gate for phase in phases(self.strategy, step) if isinstance(phase, Compute))
         with self.span("wait"):
             self.turns.gate(step, gate)
-        with self._still():
+        with self.still():
             self.replica.begin(step)
 
     def mix(self, step: int) -> None:
@@ -103,7 +103,7 @@ class Stepper:
     @contextmanager
     def updating(self) -> Iterator[None]:
         """While the parameters are stepped, nobody reads them."""
-        with self._still(), self.replica.updating():
+        with self.still(), self.replica.updating():
             yield
 
     def after(self, step: int) -> StepRecord:
@@ -126,7 +126,7 @@ class Stepper:
     def finish(self, step: int, optimizer: torch.optim.Optimizer) -> StepRecord:
         """All that is left of a step whose gradients are mixed, with the replica's own optimizer."""
         if self.before(step):
-            with self.span("compute"), self._still():
+            with self.span("compute"), self.still():
                 self.replica.update(optimizer)
         return self.after(step)
 
@@ -176,7 +176,7 @@ class Stepper:
     def _look(self) -> None:
         """Where others may write to the parameters meanwhile, the next gradient is taken at what they are now."""
         if any(ex.topology.trades for ex in self.exchanges):
-            with self._still():
+            with self.still():
                 self._read = torch.empty_like(self.replica.parameters) if self._read is None else self._read
                 self._read.copy_(self.replica.parameters)
 
@@ -225,7 +225,7 @@ class Stepper:
         while True:
             with self.span("wait"):
                 heard = pending.wait()
-            with self.span("encode"), self._still():
+            with self.span("encode"), self.still():
                 try:
                     wire = speaking.send(heard)
                 except StopIteration:
@@ -257,26 +257,26 @@ class Stepper:
                 shown[partner], done = self.counter.pull(partner, slot, like)
                 self.note.aged(step - done)
                 self.note.hear(slot, shown[partner].nbytes)
-        with self._still():
+        with self.still():
             self.replica.pull(slot, weights, shown)
 
     def _tell(self, slot: int, step: int, target: int) -> None:
         if target != self.member:
-            with self._still():
+            with self.still():
                 mine = self.replica.shown(slot).clone()
             self.note.send(slot, mine.nbytes)
             self.counter.tell(target, slot, step, mine)
-        with self._still():
+        with self.still():
             self.replica.take_up(slot, 2 if target == self.member else 1)
 
     def _trade(self, slot: int, step: int, partner: int) -> None:
-        with self._still():
+        with self.still():
             mine = self.replica.shown(slot).clone()
         theirs, done = self.counter.trade(partner, slot, mine)
         self.note.send(slot, mine.nbytes)
         self.note.hear(slot, theirs.nbytes)
         self.note.aged(step - done)
-        with self._still():
+        with self.still():
             self.replica.traded(slot, mine, theirs)
 
     def _push(self, slot: int, step: int) -> None:
@@ -297,7 +297,7 @@ class Stepper:
         self.note.hear(slot, answer.values.nbytes)
         self.note.aged(answer.staleness)
         self.note.dropped += answer.dropped
-        with self._still():
+        with self.still():
             conclude(self._pushing[slot].popleft(), answer)
 
     def _answer(self, slot: int) -> Answer:
@@ -319,7 +319,7 @@ class Stepper:
                 visits, self.service.visits = self.service.visits, Note()
             self.note.join(visits)
 
-    def _still(self) -> threading.Lock | nullcontext[None]:
+    def still(self) -> threading.Lock | nullcontext[None]:
         """Hold the parameters still against readers while they change."""
         return self.service.lock if self.service is not None else nullcontext()
 

@@ -32,7 +32,7 @@ class Local:
         """The loss of a batch at `key`, step and member; its gradient is written to `out`, zero where unused."""
         for parameter, view in zip(self._own, self._layout.views(parameters), strict=True):
             parameter.data = view
-        with _drawing(parameters.device, draw(self._world.seed, _MODEL, *key) >> 1):
+        with drawing(parameters.device, self._world, key):
             loss, _, _ = self._task.loss(self._model, batch)
         slopes = torch.autograd.grad(loss, self._own, materialize_grads=True)
         torch.cat([slope.reshape(-1) for slope in slopes], out=out)
@@ -44,9 +44,9 @@ class Local:
 
 
 @contextmanager
-def _drawing(device: torch.device, seed: int) -> Iterator[None]:
-    """Torch's own randomness on `device`, from a seed; the caller's comes back afterwards."""
-    state = torch.get_rng_state()
+def drawing(device: torch.device, world: World, key: tuple[int, int]) -> Iterator[None]:
+    """Torch's own randomness on `device`, for a step and a member; the caller's comes back afterwards."""
+    seed, state = draw(world.seed, _MODEL, *key) >> 1, torch.get_rng_state()
     if device.type == "cpu":
         torch.default_generator.manual_seed(seed)  # torch.manual_seed asks every kind of device, which takes 100 us
         yield

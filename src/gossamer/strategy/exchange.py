@@ -74,6 +74,11 @@ class Exchange(Value):
         return self.cuttable and not self.codec.lossy
 
     @property
+    def shardable(self) -> bool:
+        """Whether all gradients are summed as they are at every step, so each member may step a share for all."""
+        return self.idle_alone and self.synchrony.every == 1 and self.where == Everything()
+
+    @property
     def leaves_behind(self) -> bool:
         """Whether a round closes without some, whose steps then no longer line up with the others'."""
         sync = self.synchrony

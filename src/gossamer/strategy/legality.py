@@ -13,7 +13,6 @@ from gossamer.parts.merge import Adopt, Elastic, Share
 from gossamer.parts.payload import Order, Payload
 from gossamer.parts.refusal import Refused
 from gossamer.parts.route import Auto
-from gossamer.parts.selection import Everything
 from gossamer.parts.synchrony import Late
 from gossamer.parts.topology import Complete, Cycle, Hub, RandomPeer, Weighing
 from gossamer.parts.world import World
@@ -159,8 +158,7 @@ def _difference(ex: Exchange) -> Broken:
 def _travel(ex: Exchange) -> Broken:
     if not isinstance(ex.topology, Complete) and ex.route != Auto():
         return f"{ex.route!r} is a way to all-reduce; {type(ex.topology).__name__} has its own way", ("route",)
-    whole = ex.idle_alone and ex.synchrony.every == 1 and ex.where == Everything()
-    if ex.route.shards and not whole:
+    if ex.route.shards and not ex.shardable:
         told = (
             "each member steps its share of the parameters, so all gradients must be summed as they are at every step"
         )

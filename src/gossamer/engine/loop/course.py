@@ -54,7 +54,7 @@ class Course:
         for strand in self.strands:
             strand.close(self.step)
         self.mixed = True
-        if not self._deferred:
+        if not self.deferred:
             self._hear_votes()
             for strand in self.strands:
                 strand.hand_out(self._rows(strand))
@@ -67,7 +67,7 @@ class Course:
             for strand in self.strands:
                 strand.look()
             self.close()
-        if self._deferred:
+        if self.deferred:
             self._sum_shares()
         for strand in self.strands:
             strand.offer()
@@ -91,9 +91,14 @@ class Course:
         return [strand.shard for strand in self.strands if strand.shard is not None]
 
     @property
-    def _deferred(self) -> bool:
+    def deferred(self) -> bool:
         """Whether sums are taken when the update asks for them."""
         return any(shard.ours for shard in self._shards)
+
+    @property
+    def route(self) -> str:
+        """How the update is made: by every member for itself, or each for its share of the parameters."""
+        return "sharded" if self._shards else "whole"
 
     def _sum_shares(self) -> None:
         with self.strands[0].stepper.span("wait"):
@@ -105,7 +110,7 @@ class Course:
         """Who was sick; where nobody looked, a spoilt mix shows, on all members alike."""
         for strand in self.strands:
             rows = self._rows(strand)
-            if not self._deferred and not strand.looks and strand.spoilt():
+            if not self.deferred and not strand.looks and strand.spoilt():
                 rows = strand.ask_who()
             self.sick += strand.sick_members(rows)
 
@@ -127,7 +132,7 @@ class Course:
 
     def _step_shares(self) -> None:
         self.optimizer._opt_called = True  # type: ignore[attr-defined]  # a scheduler asks for it
-        if not self._deferred:
+        if not self.deferred:
             for shard in self._shards:
                 shard.gather()
         elif self.clip is not None:

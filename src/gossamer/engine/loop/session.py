@@ -40,7 +40,7 @@ class Session:
         self.courses, self.fabric, self.place = list(courses), fabric, place
         self.strategy, self.world, self.size = strategy, world, place.size
         self.loaders: list[DataLoader[Any]] = []
-        self.syncing = True
+        self.syncing, self.closing = True, False
         self.watches: list[Watch] = []
         self._weight: Callable[[], float] = self._counted
         self._graph: int | None = None  # the backward that is under way
@@ -67,6 +67,13 @@ class Session:
             Header("prepare", repr(self.strategy), world.size, world.seed, "own loop", ", ".join(names), 0, 0, settings)
         )
         self.watches.append(lambda _, record: journal.write(record))
+
+    def close(self) -> None:
+        """Hear out what is under way, and serve the others until they are done too; once."""
+        courses, self.closing = ([], True) if self.closing else (self.courses, True)
+        for course in courses:
+            for strand in course.strands:
+                strand.stepper.close()
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gossamer.engine.fabrics.shared import Shared
 from gossamer.engine.shared import Into
+from gossamer.parts.route import Auto
 from gossamer.replica import Replica
 from gossamer.strategy import AnyStrategy, slots
 
@@ -30,7 +31,9 @@ class Shard:
     @classmethod
     def of(cls, strand: Strand, strategy: AnyStrategy, *, ours: bool) -> Shard | None:
         """A share, where the strategy asks for one and members share memory; else None."""
-        asked = any(exchange.route.shards for exchange in slots(strategy))
+        exchanges = slots(strategy)
+        free = len(exchanges) == 1 and exchanges[0].route == Auto() and exchanges[0].shardable
+        asked = any(exchange.route.shards for exchange in exchanges) or (ours and free)
         return cls(strand, strand.fabric, ours=ours) if asked and isinstance(strand.fabric, Shared) else None
 
     def __init__(self, strand: Strand, fabric: Shared, *, ours: bool) -> None:

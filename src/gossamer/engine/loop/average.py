@@ -1,0 +1,98 @@
+"""The exact average of the replicas: what is evaluated and kept, while training goes on from the local ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from gossamer.engine.fabrics import Fabric, Key
+from gossamer.engine.loop.session import Session
+from gossamer.engine.loop.strand import Strand
+from gossamer.engine.stepper import OWNER
+from gossamer.parts.codec import Mean
+from gossamer.parts.route import Native
+
+ASIDE = 0x7F  # the slot of what no strategy asked for
+
+
+def mean(fabric: Fabric, mine: Tensor) -> Tensor:
+    """The mean of all members' tensors; all call it alike."""
+    if fabric.size == 1:
+        return mine.clone()
+    sent, heard = fabric.sent[ASIDE], fabric.heard[ASIDE]
+    found = fabric.everyone(Key(ASIDE, 0, 0), Mean(mine.reshape(-1)), Native()).wait().one()
+    fabric.sent[ASIDE], fabric.heard[ASIDE] = sent, heard  # no part of the strategy's bytes
+    return found.to(mine.dtype).view(mine.shape)
+
+
+@contextmanager
+def averaged(session: Session, models: Sequence[nn.Module]) -> Iterator[None]:
+    """Within, all members' models are the exact average, buffers of floating numbers too; afterwards their own again.
+
+    All members enter it alike. Where a hub owns the parameters, the average is what the hub has.
+    """
+    strands = [strand for course in session.courses for strand in course.strands]
+    buffers = [b for m in models for b in m.buffers() if b.is_floating_point()]
+    own = [strand.replica.parameters.clone() for strand in strands]
+    kept = [buffer.clone() for buffer in buffers]
+    with torch.no_grad():
+        for strand in strands:
+            write(strand, agreed(strand))
+        for buffer in buffers:
+            buffer.copy_(mean(session.fabric, buffer))
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for strand, mine in zip(strands, own, strict=True):
+                write(strand, mine)
+            for buffer, mine in zip(buffers, kept, strict=True):
+                buffer.copy_(mine)
+
+
+def write(strand: Strand, values: Tensor) -> None:
+    """Put values where a strand's parameters are; parameters that exist once are what they are."""
+    if not single(strand):
+        with strand.stepper.still():
+            strand.replica.parameters.copy_(values)
+
+
+def single(strand: Strand) -> bool:
+    """Whether the parameters exist once for all members."""
+    return strand.shard is not None
+
+
+@torch.no_grad()
+def agreed(strand: Strand) -> Tensor:
+    """The model of all members: their average by mass; where a hub owns the parameters, the hub's centre."""
+    if single(strand):
+        return strand.replica.parameters
+    replica, fabric = strand.replica, strand.fabric
+    mass = next((desk.mass for desk in replica.desks if desk.exchange.carries_mass), 1.0)
+    with strand.stepper.still():
+        mine = replica.parameters * mass
+    total = mean(fabric, mine)
+    if any(desk.exchange.carries_mass for desk in replica.desks):
+        total /= mean(fabric, torch.tensor([mass], dtype=torch.float64, device=total.device)).to(total.dtype)
+    for slot, desk in enumerate(replica.desks):
+        if desk.exchange.updates_at_hub:
+            with strand.stepper.still():
+                hub = strand.stepper.hubs.get(slot)
+                told = torch.zeros_like(desk.chosen.take(total)) if hub is None else hub.centre.clone()
+            desk.chosen.put(total, owners(fabric, told))
+    return total
+
+
+def owners(fabric: Fabric, told: Tensor) -> Tensor:
+    """What the owner of the hubs told; the others told zeros."""
+    assert OWNER == 0
+    return mean(fabric, told) * fabric.size
+
+
+def divergence(strand: Strand, model: Tensor) -> tuple[float, float]:
+    """Squares of this replica's distance from the model, and of the model's length."""
+    apart = 0.0 if single(strand) else float((strand.replica.parameters.double() - model.double()).square().sum())
+    return apart, float(model.double().square().sum())

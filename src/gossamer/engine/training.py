@@ -1,0 +1,109 @@
+"""One worker of `gossamer train`: plays a training job in a loop of our own, and leaves a journal and checkpoints."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import torch
+
+from gossamer.engine.job import TrainJob
+from gossamer.engine.loop.average import agreed, averaged, divergence, mean
+from gossamer.engine.loop.course import Course
+from gossamer.engine.loop.opening import open_session
+from gossamer.engine.loop.place import join
+from gossamer.engine.shared import kernel
+from gossamer.parts.world import World
+from gossamer.recipes import Optimizer
+from gossamer.records import Evaluation, Header, Journal, StepRecord
+from gossamer.replica.local import drawing
+from gossamer.strategy import parse
+from gossamer.tasks import Stream, build, evaluate
+
+
+class Training:
+    """A member's model, data and session; `run` trains to the end of the job."""
+
+    def __init__(self, job: TrainJob) -> None:
+        torch.set_num_threads(1)
+        self.job, self.place = job, join()
+        self.world = World(self.place.size, job.seed)
+        self.task = build(job.task, job.seed, dict(job.options))
+        self.model = self.task.model.train()
+        self.recipe = Optimizer(job.optimizer, job.rate, job.momentum, job.decay)
+        trained = [p for p in self.model.parameters() if p.requires_grad]
+        self.optimizer = self.recipe.build(trained)
+        strategy = parse(job.strategy)
+        self.session = open_session(
+            self.place, [self.model], [self.optimizer], strategy,
+            fabric=job.fabric, seed=job.seed, ours=True, clip=job.clip,
+        )  # fmt: skip
+        self.stream = Stream(self.task.size, job.batch, self.world)
+        self.course = self.session.courses[0]
+        self.journal = Journal(Path(job.folder) / f"journal-{self.place.member}.jsonl")
+        self.loss = 0.0
+        self.began = time.perf_counter()
+        self.session.watches.append(self._note)
+
+    def run(self) -> None:
+        """Train, look at the average now and then, keep checkpoints."""
+        self.journal.write(self._header())
+        while (step := self.course.step) < self.job.steps:
+            self._step(step)
+            if (step + 1) % self.job.evaluate_every == 0 or step + 1 == self.job.steps:
+                self._evaluate()
+        self.session.close()
+
+    def _step(self, step: int) -> None:
+        member, device = self.place.member, next(self.model.parameters()).device
+        batch = tuple(part[self.stream.indices(member, step)].to(device) for part in self.task.train)
+        with drawing(device, self.world, (step, member)):
+            loss, _, _ = self.task.loss(self.model, batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.loss = loss.item()
+        if self.job.clip is not None and not self.course.deferred:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.job.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def _note(self, _: Course, record: StepRecord) -> None:
+        self.journal.write(msgspec.structs.replace(record, loss=self.loss))
+
+    def _header(self) -> Header:
+        settings = {"fabric": self.session.fabric.name, "kernel": kernel.in_use(), "route": self.course.route}
+        return Header(
+            "engine", repr(self.session.strategy), self.world.size, self.job.seed, self.job.task, repr(self.recipe),
+            self.job.batch, self.job.steps, settings,
+        )  # fmt: skip
+
+    def _evaluate(self) -> None:
+        """The exact average on held-out data, of which each member looks at its share."""
+        strands, fabric, size = self.course.strands, self.session.fabric, self.place.size
+        with averaged(self.session, [self.model]):
+            rows = range(self.place.member, len(self.task.test[0]), size)
+            loss = right = 0.0
+            if len(rows):
+                held = replace(self.task, test=tuple(part[rows.start :: size] for part in self.task.test))
+                loss, right = evaluate(held, self.model)
+        spread = [divergence(strand, agreed(strand)) for strand in strands]
+        mine = [loss * len(rows), right * len(rows), len(rows), sum(a for a, _ in spread), sum(n for _, n in spread)]
+        sums = (mean(fabric, torch.tensor(mine, dtype=torch.float64)) * size).tolist()
+        if self.place.member == 0:
+            steps, (total, correct, count, apart, norm) = self.course.step, sums
+            epochs = steps * size * self.job.batch / self.task.size
+            self.journal.write(
+                Evaluation(time.perf_counter() - self.began, steps * size, epochs, total / count, correct / count,
+                           (apart / max(norm, 1e-300)) ** 0.5)
+            )  # fmt: skip
+
+
+def main() -> None:
+    """Play the job whose description the environment names."""
+    Training(msgspec.json.decode(Path(os.environ["GOSSAMER_JOB"]).read_bytes(), type=TrainJob)).run()
+
+
+if __name__ == "__main__":
+    main()
