@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 from collections.abc import Callable, Sequence
 
@@ -19,7 +20,7 @@ from gossamer.engine.loop.agreement import agree, facts
 from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.missing import Missing
 from gossamer.engine.loop.place import Place, alone
-from gossamer.engine.loop.session import Session
+from gossamer.engine.loop.session import Session, watch_for_failure
 from gossamer.engine.loop.strand import Strand
 from gossamer.engine.shared import Unshared
 from gossamer.engine.turns import Turns
@@ -71,6 +72,9 @@ def open_session(
     session = Session(courses, found, place, strategy, world)
     missing.session = session
     session.hook(models)
+    if place.size > 1:
+        watch_for_failure()
+        atexit.register(session.part)
     return session
 
 

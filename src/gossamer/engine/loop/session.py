@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MethodType
+from types import MethodType, TracebackType
 from typing import Any
 from weakref import ref
 
@@ -45,6 +46,11 @@ class Session:
         self._weight: Callable[[], float] = self._counted
         self._graph: int | None = None  # the backward that is under way
         self._open: list[Course] = []
+
+    def part(self) -> None:
+        """At the end of the script: hear the others out, unless this process fails, or another one did."""
+        if not self.closing and not _failed():
+            self.close()
 
     def hook(self, models: Sequence[nn.Module]) -> None:
         """Put hooks on everything that trains."""
@@ -164,6 +170,25 @@ class Session:
         optimizer.step = MethodType(step, optimizer)  # type: ignore[method-assign]
         optimizer.add_param_group = MethodType(add, optimizer)  # type: ignore[method-assign]
         optimizer._step_supports_amp_scaling = True  # type: ignore[attr-defined]  # a scaler must not skip our step
+
+
+_ends: list[BaseException] = []
+
+
+def _failed() -> bool:
+    """Whether an exception that nobody caught ends this process."""
+    return bool(_ends)
+
+
+def watch_for_failure() -> None:
+    """Notice an uncaught exception: then nobody may be waited for at the end."""
+    before = sys.excepthook
+
+    def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        _ends.append(error)
+        before(kind, error, trace)
+
+    sys.excepthook = note
 
 
 def _unscale(optimizer: torch.optim.Optimizer) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from gossamer.engine.fabrics.shared import Shared
+from gossamer.engine.fabrics.shared import Shared, leaving
 from gossamer.engine.shared import Into
 from gossamer.parts.route import Auto
 from gossamer.replica import Replica
@@ -56,8 +56,16 @@ class Shard:
         self.replica = replica
 
     def announce(self, number: int) -> None:
-        """My gradients of a bucket are there; buckets are numbered from the last tensors on."""
-        self.lane.announce(self._last - number)
+        """My gradients of a bucket are there; buckets are numbered from the last tensors on.
+
+        Others take my gradients of their shares, and the parameters of mine: as many bytes as along a ring.
+        """
+        bucket = self._last - number
+        self.lane.announce(bucket)
+        left, right = self.lane.bounds[bucket]
+        moved = leaving(self.lane, bucket, self.lane.mine[left:right])
+        self._fabric.sent[0] += moved
+        self._fabric.heard[0] += moved
 
     def sum(self) -> None:
         """Wait for everybody's gradients and sum my share; after it nobody computes at the parameters any more."""

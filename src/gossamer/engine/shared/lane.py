@@ -68,7 +68,7 @@ class Lane:
     ) -> None:
         self.member, self.size, self.shares, self.alarm = member, where.size, shares, 10.0
         self.missing: Callable[[list[int], int, str], None] = _give_up
-        self._bounds = buckets
+        self.bounds = buckets
         starts = [where.slots + other * where.stride for other in range(where.size)]
         starts += [where.whole] if where.shared else []
         views = [_view(found, start, where.count, dtype) for start in starts]
@@ -129,7 +129,7 @@ class Lane:
 
         Returns the index of the first that holds a NaN or an infinity once scaled, or -1.
         """
-        start, stop = self._bounds[bucket]
+        start, stop = self.bounds[bucket]
         given = sum([source.numel() for source in sources])
         if given != stop - start:
             raise ValueError(f"bucket {bucket} holds {stop - start} numbers, and {given} came")
