@@ -101,7 +101,7 @@ def test_a_run_that_fails_says_how_to_go_on_and_goes_on(monkeypatch: pytest.Monk
 
 def test_a_run_that_fails_at_once_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "raise")
-    failed = ask("train", *QUICK)
+    failed = ask("train", *QUICK, "--save-every", "30")
     (folder,) = Path("runs").iterdir()
     assert f"no checkpoint yet; to go on: gossamer train {folder}/run.toml" in failed.stderr
 
@@ -123,7 +123,8 @@ def test_sigterm_ends_a_run_with_its_verdict(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("STAND_IN", "slow")
 
     def terminate() -> None:
-        while not any(Path().glob("runs/*/checkpoints/step-*")):
+        until = monotonic() + 30
+        while not any(Path().glob("runs/*/checkpoints/step-*/manifest.json")) and monotonic() < until:
             sleep(0.02)
         os.kill(os.getpid(), signal.SIGTERM)
 

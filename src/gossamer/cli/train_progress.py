@@ -28,7 +28,7 @@ class Progress:
         self._steps, self._batch = steps, batch
         self._live = Live(console=self.console, auto_refresh=False, transient=True)
         self._heard = self._said = monotonic()
-        self._reached, self._next, self._introduced = -1.0, 0.0, False
+        self._reached, self._told, self._next, self._introduced = -1.0, -1.0, 0.0, False
 
     def __enter__(self) -> Progress:
         if self.console.is_terminal:
@@ -51,7 +51,17 @@ class Progress:
         if self.console.is_terminal:
             self._live.update(drawn(tally, self._steps, self._batch, still), refresh=True)
         elif self._due(tally, now):
-            self.console.print(Text(" ".join(line(tally, self._steps, still).plain.split())))
+            self._say(tally, still)
+
+    def last(self, tally: Tally) -> None:
+        """How far it came, if that was not said."""
+        self._introduce(tally)
+        if not self.console.is_terminal and tally.laps and tally.reached != self._told:
+            self._say(tally, 0.0)
+
+    def _say(self, tally: Tally, still: float) -> None:
+        self._told = tally.reached
+        self.console.print(Text(" ".join(line(tally, self._steps, still).plain.split())))
 
     def hear(self, rank: int, line: str) -> None:
         """What a worker printed."""
