@@ -118,4 +118,6 @@ def drawn(tally: Tally, steps: int, batch: int, still: float) -> RenderableType:
         )
     hidden = len(tally.laps) - len(shown)
     more = [Text(f"and {hidden} faster members", style="dim")] if hidden else []
-    return Group(ProgressBar(total=steps, completed=tally.reached, width=48), line(tally, steps, still), table, *more)
+    bar = Table.grid()  # a bar alone does not end its line
+    bar.add_row(ProgressBar(total=steps, completed=tally.reached, width=48))
+    return Group(bar, line(tally, steps, still), table, *more)
