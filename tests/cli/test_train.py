@@ -16,6 +16,7 @@ import pytest
 from tests.cli.ask import ask, told
 
 from gossamer.cli import train_play
+from gossamer.cli.train_settings import NAMES, option
 from gossamer.engine.job import TrainJob
 from gossamer.records import Header, read
 
@@ -31,6 +32,13 @@ KEYS = {
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(train_play, "COMMAND", STAND_IN)
+
+
+def test_help_names_every_setting_and_shows_a_bare_resume() -> None:
+    screen = ask("train", "--help").stdout
+    for name in NAMES:
+        assert f"--{option(name)} " in screen, name
+    assert "gossamer train --resume" in screen and "bool" not in screen
 
 
 def test_a_run_in_json() -> None:
