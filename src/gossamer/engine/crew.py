@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -22,6 +21,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from gossamer.engine.job import Job
+from gossamer.engine.launch.failure import MOMENT, Death, first, notes_in, only_secondary
+from gossamer.engine.launch.start import environment, start
 from gossamer.parts.refusal import Refused, whole
 from gossamer.records import Event, Record, StepRecord, read
 
@@ -118,18 +119,8 @@ class Crew:
         self.close()
 
     def _start(self, rank: int, path: Sequence[str]) -> subprocess.Popen[str]:
-        env = {
-            **os.environ,
-            "RANK": str(rank),
-            "WORLD_SIZE": str(self.size),
-            "GOSSAMER_STORE": str(Path(self._folder.name) / "store"),
-            "GLOO_SOCKET_IFNAME": "lo",
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": os.pathsep.join([*path, os.environ.get("PYTHONPATH", "")]).strip(os.pathsep),
-        }
-        command = [sys.executable, "-m", "gossamer.engine.worker"]
-        pipe = subprocess.PIPE
-        worker = subprocess.Popen(command, env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        env = environment(rank, self.size, Path(self._folder.name), path)
+        worker = start(["-m", "gossamer.engine.worker"], env, subprocess.PIPE, subprocess.PIPE)
         for listen in (self._listen, self._overhear):
             listener = threading.Thread(target=listen, args=(rank, worker), daemon=True)
             listener.start()
@@ -159,6 +150,7 @@ class Crew:
                 raise CrewFailed(f"workers {sorted(waiting)} did not say {word!r} within {timeout:.0f} s") from None
             if line is None:
                 self._workers[rank].wait()
+                rank = self._culprit(rank)
                 self._kill()
                 raise CrewFailed(f"worker {rank} ended with code {self._workers[rank].returncode}:\n{self._last(rank)}")
             if line != word and not line.startswith("refused "):
@@ -168,6 +160,16 @@ class Crew:
             refused = line.removeprefix("refused ") if line.startswith("refused ") else refused
         if refused:
             raise Refused(refused)
+
+    def _culprit(self, heard: int) -> int:
+        """Who failed of its own; one that only misses it may be heard of earlier."""
+        until, folder = time.monotonic() + MOMENT, Path(self._folder.name)
+        while True:
+            codes = [(rank, worker.pid, worker.poll()) for rank, worker in enumerate(self._workers)]
+            deaths, notes = [Death(rank, pid, code, 0.0) for rank, pid, code in codes if code], notes_in(folder)
+            if not only_secondary(deaths, notes) or time.monotonic() > until:
+                return first(deaths, notes).rank if deaths else heard
+            time.sleep(0.01)
 
     def _last(self, rank: int) -> str:
         return "".join(self._errors[rank])

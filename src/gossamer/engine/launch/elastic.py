@@ -37,7 +37,7 @@ class Stopped(Exception):
         self.code = 128 + number
 
 
-def run(words: Sequence[str]) -> None:
+def launch(words: Sequence[str]) -> None:
     """Run the command line to its end; raises what was refused, the first real failure of a worker, or `Stopped`."""
     asked = read(words)
     with tempfile.TemporaryDirectory(prefix="gossamer-") as folder, _quiet(), _signals():
@@ -51,6 +51,10 @@ def run(words: Sequence[str]) -> None:
                 failure = blamed(deaths, notes_in(Path(folder)))
             except SignalException as error:
                 raise Stopped(error.sigval) from None
+            except (ValueError, RuntimeError, AssertionError, TimeoutError) as error:
+                if guard.anybody:
+                    raise
+                raise Refused(f"run: no worker could be started: {error}") from None
             else:
                 return
         raise failure

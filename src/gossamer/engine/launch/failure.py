@@ -13,6 +13,7 @@ import msgspec
 from gossamer.parts.refusal import Refused
 
 STOPPED = (-signal.SIGTERM, -signal.SIGKILL)  # how a launcher ends those that go on
+MOMENT = 0.5  # seconds in which a cause may still come to light, once its consequences have
 
 
 class Note(msgspec.Struct):
@@ -64,6 +65,12 @@ def only_secondary(deaths: Iterable[Death], notes: Mapping[int, Note]) -> bool:
 
 
 def blamed(deaths: Iterable[Death], notes: Mapping[int, Note]) -> WorkerFailed | Refused:
+    """The first failure in words."""
+    death = first(deaths, notes)
+    return told(death, notes.get(death.pid))
+
+
+def first(deaths: Iterable[Death], notes: Mapping[int, Note]) -> Death:
     """The first failure that is nobody else's: before those that only miss another, before those that were stopped."""
     failed = [death for death in deaths if death.code != 0 or death.pid in notes]
     began = min(death.time for death in failed)
@@ -74,8 +81,7 @@ def blamed(deaths: Iterable[Death], notes: Mapping[int, Note]) -> WorkerFailed |
             return int(note.secondary), note.time
         return (2 if death.code in STOPPED and death.time > began else 0), death.time
 
-    first = min(failed, key=order)
-    return told(first, notes.get(first.pid))
+    return min(failed, key=order)
 
 
 def told(death: Death, note: Note | None) -> WorkerFailed | Refused:

@@ -32,7 +32,7 @@ def parser() -> ArgumentParser:
     flags.prog, flags.description = "gossamer run", ABOUT
     ours = flags.add_argument_group("gossamer")
     ours.add_argument(
-        "--strategy", metavar="EXPR", help="A strategy, as in 'local_sgd(every=8)'; where the script names none."
+        "--strategy", metavar="EXPR", help="The strategy, where the script names none: see `gossamer list`."
     )
     ours.add_argument("--fabric", choices=FABRICS, help="What carries wires between workers.")
     ours.add_argument("--journal", metavar="DIR", help="The folder for this run's journal.")
@@ -54,8 +54,10 @@ def read(words: Sequence[str]) -> Namespace:
     try:
         asked.hosts = parse_min_max_nnodes(asked.nnodes)[1]
     except (RuntimeError, ValueError):
-        raise Refused(f"--nnodes {asked.nnodes} is no number of hosts", "--nnodes 2 or --nnodes 1:4") from None
+        raise Refused(f"run: --nnodes {asked.nnodes} is no number of hosts", "--nnodes 2 or --nnodes 1:4") from None
     whole("run", "nnodes", asked.hosts, 1, 2**20)
+    if asked.monitor_interval <= 0:
+        raise Refused("run: --monitor-interval must lie above 0", "--monitor-interval 0.1")
     unnamed = asked.rdzv_backend == "static" and not asked.rdzv_endpoint and asked.master_port is None
     asked.standalone = asked.standalone or (unnamed and asked.hosts == 1)
     if not asked.standalone:
@@ -66,9 +68,9 @@ def read(words: Sequence[str]) -> Namespace:
 def _mistake(flags: ArgumentParser, message: str) -> tuple[str, str | None]:
     if "are required" in message:
         return "run: there is no script", EXAMPLE
+    if not message.startswith("unrecognized arguments: "):
+        return f"run: {message.removeprefix('argument ')}", None
     wrong = message.removeprefix("unrecognized arguments: ").split(" ")[0].split("=")[0]
-    if wrong == message:
-        return f"run: {message}", None
     known = [option for action in flags._actions for option in action.option_strings]
     return f"run: there is no flag {wrong}", next(iter(get_close_matches(wrong, known, 1)), None)
 

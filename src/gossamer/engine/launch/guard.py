@@ -28,6 +28,11 @@ class Guard:
         self._vigil, self._over = Vigil(), threading.Event()
         self._thread = threading.Thread(target=self._keep, name="guard", daemon=True)
 
+    @property
+    def anybody(self) -> bool:
+        """Whether any worker has signed in."""
+        return bool(self._attempts)
+
     def __enter__(self) -> Guard:
         if sys.platform == "linux":  # elsewhere a child's end cannot be seen without collecting it
             self._thread.start()

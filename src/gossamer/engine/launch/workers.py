@@ -15,13 +15,12 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
 
-from gossamer.engine.launch.failure import Death, blamed, notes_in, only_secondary
+from gossamer.engine.launch.failure import MOMENT, Death, blamed, notes_in, only_secondary
 from gossamer.engine.launch.start import environment, start
 from gossamer.engine.launch.vigil import Vigil, collected
 from gossamer.parts.refusal import whole
 
 GRACE = 2.0  # seconds between asking a worker to end and killing it
-MOMENT = 0.5  # seconds in which the cause may still come to light, once its consequences have
 KEPT = 200  # lines of each worker's output
 Hear = Callable[[int, str], None]  # rank, line
 
