@@ -94,7 +94,7 @@ def line(tally: Tally, steps: int, still: float = 0.0) -> Text:
     quiet = f"  no step for {still:.0f} s" if still > STALLED else ""
     rate = sum(lap.rate for lap in tally.laps.values()) / len(tally.laps)
     return Text.assemble(
-        f"step {tally.reached:,.0f}/{steps:,}  {told_seconds(tally.seconds)}  {rate:.3g} steps/s",
+        f"step {tally.reached:,.0f}/{steps:,}  {told_seconds(tally.seconds)}  {_rate(rate)} steps/s",
         f"  loss {tally.loss if tally.loss is not None else float('nan'):.3f}",
         f"  exchange {summary.exchange_share(tally.split):.0%}",
         (accuracy, "bold"),
@@ -111,8 +111,8 @@ def drawn(tally: Tally, steps: int, batch: int, still: float) -> RenderableType:
         table.add_row(
             Text(f"member {member}", style="cyan"),
             Text(f"step {lap.reached:,}", style="dim"),
-            f"{lap.rate:.3g} steps/s",
-            Text(f"{lap.rate * batch:.3g} samples/s", style="dim"),
+            f"{_rate(lap.rate)} steps/s",
+            Text(f"{_rate(lap.rate * batch)} samples/s", style="dim"),
             f"loss {lap.loss:.3f}",
             f"exchange {summary.exchange_share(lap.split):.0%}",
         )
@@ -121,3 +121,8 @@ def drawn(tally: Tally, steps: int, batch: int, still: float) -> RenderableType:
     bar = Table.grid()  # a bar alone does not end its line
     bar.add_row(ProgressBar(total=steps, completed=tally.reached, width=48))
     return Group(bar, line(tally, steps, still), table, *more)
+
+
+def _rate(rate: float) -> str:
+    """In three digits, or all that stand before the point."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
