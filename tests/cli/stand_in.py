@@ -64,8 +64,11 @@ def _save(job: TrainJob, step: int) -> None:
 
 
 def _saved(job: TrainJob) -> int:
+    """The last step saved before this job was given: another member may be saving already."""
     assert job.resume is not None
-    return max(int(each.name.removeprefix("step-")) for each in Path(job.resume).glob("step-*"))
+    given = Path(os.environ["GOSSAMER_JOB"]).stat().st_mtime_ns
+    saved = [each for each in Path(job.resume).glob("step-*/manifest.json") if each.stat().st_mtime_ns < given]
+    return max(int(each.parent.name.removeprefix("step-")) for each in saved)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import pytest
 from tests.cli.ask import ask, told
 
 from gossamer.cli import train_play
+from gossamer.cli.train_settings import NAMES, option
 from gossamer.engine.job import TrainJob
 from gossamer.records import Header, read
 
@@ -31,6 +32,13 @@ KEYS = {
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(train_play, "COMMAND", STAND_IN)
+
+
+def test_help_names_every_setting_and_shows_a_bare_resume() -> None:
+    screen = ask("train", "--help").stdout
+    for name in NAMES:
+        assert f"--{option(name)} " in screen, name
+    assert "gossamer train --resume" in screen and "bool" not in screen
 
 
 def test_a_run_in_json() -> None:
@@ -101,7 +109,7 @@ def test_a_run_that_fails_says_how_to_go_on_and_goes_on(monkeypatch: pytest.Monk
 
 def test_a_run_that_fails_at_once_is_begun_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STAND_IN", "raise")
-    failed = ask("train", *QUICK)
+    failed = ask("train", *QUICK, "--save-every", "30")
     (folder,) = Path("runs").iterdir()
     assert f"no checkpoint yet; to go on: gossamer train {folder}/run.toml" in failed.stderr
 
@@ -123,7 +131,8 @@ def test_sigterm_ends_a_run_with_its_verdict(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("STAND_IN", "slow")
 
     def terminate() -> None:
-        while not any(Path().glob("runs/*/checkpoints/step-*")):
+        until = monotonic() + 30
+        while not any(Path().glob("runs/*/checkpoints/step-*/manifest.json")) and monotonic() < until:
             sleep(0.02)
         os.kill(os.getpid(), signal.SIGTERM)
 

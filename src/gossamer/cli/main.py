@@ -20,6 +20,7 @@ from gossamer.cli.show import HELP as SHOW
 from gossamer.cli.show import show
 from gossamer.cli.train import HELP as TRAIN
 from gossamer.cli.train import train
+from gossamer.cli.train_settings import NEWEST
 
 HELP = """Train on many workers with any synchronisation strategy of the literature.
 
@@ -76,13 +77,13 @@ class Command(TyperCommand):
         return option
 
 
-class Optional(Command):
+class Resuming(Command):
     """A command whose --resume may stand without a value: it is the newest run then."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         bare = [place for place, word in enumerate(args) if word == "--resume" and _last_or_flag(args, place)]
         for place in reversed(bare):
-            args = [*args[: place + 1], "newest", *args[place + 1 :]]
+            args = [*args[: place + 1], NEWEST, *args[place + 1 :]]
         return super().parse_args(ctx, args)
 
 
@@ -102,7 +103,7 @@ app.command("list", cls=Command, help=LIST, short_help="The catalogue: every nam
 )
 app.command(cls=Command, help=SHOW, short_help="What a step of a strategy does, sends and mixes.")(show)
 app.command(cls=Command, help=REHEARSE, short_help="Train on imagined machines; compare strategies.")(rehearse)
-app.command(cls=Optional, help=TRAIN, short_help="Train on real worker processes of this host.")(train)
+app.command(cls=Resuming, help=TRAIN, short_help="Train on real worker processes of this host.")(train)
 app.command(cls=Verbatim, help=RUN, short_help="Your script on many workers: torchrun with a strategy.")(run)
 
 

@@ -35,7 +35,7 @@ _WHAT, _LONG, _WHERE, _OUT = "What is trained", "How long", "Where it runs", "Wh
 
 def train(
     ctx: typer.Context,
-    file: Annotated[Path | None, typer.Argument(metavar="[RUN.toml]", help="The settings, as a run file.")] = None,
+    file: Annotated[Path | None, typer.Argument(metavar="RUN.toml", help="The settings, as a run file.")] = None,
     strategy: Annotated[str, typer.Option(metavar="EXPR", help="A name or an expression.")] = DEFAULTS.strategy,
     workers: Annotated[int, typer.Option(help="How many worker processes.")] = DEFAULTS.workers,
     seed: Annotated[int, typer.Option(help="Of the model, the samples and every draw.")] = DEFAULTS.seed,

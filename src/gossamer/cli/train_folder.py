@@ -13,10 +13,9 @@ from shlex import quote
 from gossamer.cli.perform import slug
 from gossamer.cli.spelling import nearest
 from gossamer.cli.train_file import written
-from gossamer.cli.train_settings import Settings
+from gossamer.cli.train_settings import NEWEST, Settings
 from gossamer.parts.refusal import Refused
 
-NEWEST = "newest"
 SETTINGS, JOB, CHECKPOINTS = "run.toml", "job.json", "checkpoints"
 
 

@@ -28,7 +28,7 @@ class Progress:
         self._steps, self._batch = steps, batch
         self._live = Live(console=self.console, auto_refresh=False, transient=True)
         self._heard = self._said = monotonic()
-        self._reached, self._next, self._introduced = -1.0, 0.0, False
+        self._reached, self._told, self._next, self._introduced = -1.0, -1.0, 0.0, False
 
     def __enter__(self) -> Progress:
         if self.console.is_terminal:
@@ -51,7 +51,17 @@ class Progress:
         if self.console.is_terminal:
             self._live.update(drawn(tally, self._steps, self._batch, still), refresh=True)
         elif self._due(tally, now):
-            self.console.print(Text(" ".join(line(tally, self._steps, still).plain.split())))
+            self._say(tally, still)
+
+    def last(self, tally: Tally) -> None:
+        """How far it came, if that was not said."""
+        self._introduce(tally)
+        if not self.console.is_terminal and tally.laps and tally.reached != self._told:
+            self._say(tally, 0.0)
+
+    def _say(self, tally: Tally, still: float) -> None:
+        self._told = tally.reached
+        self.console.print(Text(" ".join(line(tally, self._steps, still).plain.split())))
 
     def hear(self, rank: int, line: str) -> None:
         """What a worker printed."""
@@ -84,7 +94,7 @@ def line(tally: Tally, steps: int, still: float = 0.0) -> Text:
     quiet = f"  no step for {still:.0f} s" if still > STALLED else ""
     rate = sum(lap.rate for lap in tally.laps.values()) / len(tally.laps)
     return Text.assemble(
-        f"step {tally.reached:,.0f}/{steps:,}  {told_seconds(tally.seconds)}  {rate:.3g} steps/s",
+        f"step {tally.reached:,.0f}/{steps:,}  {told_seconds(tally.seconds)}  {_rate(rate)} steps/s",
         f"  loss {tally.loss if tally.loss is not None else float('nan'):.3f}",
         f"  exchange {summary.exchange_share(tally.split):.0%}",
         (accuracy, "bold"),
@@ -101,11 +111,18 @@ def drawn(tally: Tally, steps: int, batch: int, still: float) -> RenderableType:
         table.add_row(
             Text(f"member {member}", style="cyan"),
             Text(f"step {lap.reached:,}", style="dim"),
-            f"{lap.rate:.3g} steps/s",
-            Text(f"{lap.rate * batch:.3g} samples/s", style="dim"),
+            f"{_rate(lap.rate)} steps/s",
+            Text(f"{_rate(lap.rate * batch)} samples/s", style="dim"),
             f"loss {lap.loss:.3f}",
             f"exchange {summary.exchange_share(lap.split):.0%}",
         )
     hidden = len(tally.laps) - len(shown)
     more = [Text(f"and {hidden} faster members", style="dim")] if hidden else []
-    return Group(ProgressBar(total=steps, completed=tally.reached, width=48), line(tally, steps, still), table, *more)
+    bar = Table.grid()  # a bar alone does not end its line
+    bar.add_row(ProgressBar(total=steps, completed=tally.reached, width=48))
+    return Group(bar, line(tally, steps, still), table, *more)
+
+
+def _rate(rate: float) -> str:
+    """In three digits, or all that stand before the point."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 DEFAULT = "default"
+NEWEST = "newest"  # the run that --resume means where it names none
 APART = {"epochs": "steps", "steps": "epochs"}  # both say how long
 
 

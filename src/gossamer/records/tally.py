@@ -56,6 +56,7 @@ class Tally:
         self.diverged: int | None = None  # the first step whose loss is no finite number
         self.staleness: Counter[int] = Counter()
         self.dropped = 0
+        self._served = 0  # bytes that left a member after its last step
 
     def take(self, records: Iterable[Record]) -> None:
         """Count in what came."""
@@ -70,8 +71,7 @@ class Tally:
                     self._sound(record.loss, max(0, record.steps // max(1, len(self.laps)) - 1))
                 case Event():
                     self.events.append(record)
-                    if record.member is not None:
-                        self.laps.setdefault(record.member, Lap()).sent += sum(record.sent.values())
+                    self._served += sum(record.sent.values())
 
     def _step(self, record: StepRecord) -> None:
         self.laps.setdefault(record.member, Lap()).take(record)
@@ -121,4 +121,4 @@ class Tally:
     @property
     def sent(self) -> float:
         """Bytes that left a member, the mean over members."""
-        return sum(lap.sent for lap in self.laps.values()) / max(1, len(self.laps))
+        return (self._served + sum(lap.sent for lap in self.laps.values())) / max(1, len(self.laps))
