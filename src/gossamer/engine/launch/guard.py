@@ -18,7 +18,7 @@ GLANCE = 0.05  # seconds between looks for workers that have signed in
 
 
 class Guard:
-    """A thread that watches the workers that sign in: torch would wait half a minute for one that does not end."""
+    """A thread that watches the workers that sign in: torch would wait 30 s for one that does not end."""
 
     def __init__(self, folder: Path, grace: float) -> None:
         self.deaths: dict[int, Death] = {}

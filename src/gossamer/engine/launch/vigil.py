@@ -50,10 +50,10 @@ class Vigil:
         return [Death(rank, pid, code, now) for (rank, pid, _), code in ended]
 
     def close(self) -> None:
-        """Watch nobody any more."""
-        for key in list((self._selector.get_map() or {}).values()):  # none once closed
-            with suppress(OSError):
-                os.close(key.fd)
+        """Watch nobody any more; once is enough."""
+        for key in list((self._selector.get_map() or {}).values()):
+            self._selector.unregister(key.fd)
+            os.close(key.fd)
         self._selector.close()
 
 
