@@ -7,7 +7,8 @@ them. In the user's loop gradients are mixed in full first, so that clipping cou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from math import prod
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,7 +17,7 @@ from torch import Tensor
 from gossamer.engine.fabrics.shared import Shared, leaving
 from gossamer.engine.shared import Into
 from gossamer.parts.route import Auto
-from gossamer.replica import Replica
+from gossamer.replica import Layout, Replica
 from gossamer.strategy import AnyStrategy, slots
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Shard:
         self.optimizer = self._strand.borrowed.over([(home, values) for home, values, _ in placed])
         self._grads = [(values, slope) for _, values, slope in placed]
         self.spans = [span for _, span in self._pieces()]
+        self.pieces = [values for values, _ in self._grads]
         self.replica = replica
 
     def announce(self, number: int) -> None:
@@ -112,7 +114,7 @@ class Shard:
         if self._strand.borrowed.elementwise:
             return values[start:stop], slopes[start:stop]
         layout = self._strand.layout
-        place = [left for left, _ in self._edges()].index(start)
+        place = [left for left, _ in self.edges].index(start)
         return layout.views(values)[place], layout.views(slopes)[place]
 
     def _pieces(self) -> Iterator[tuple[int, Span]]:
@@ -120,7 +122,7 @@ class Shard:
         fused = self._strand.borrowed.elementwise
         for shares in self.lane.shares:
             mine, last = shares[self.lane.member], None
-            for (left, right), home in zip(self._edges(), self._strand.borrowed.homes, strict=True):
+            for (left, right), home in zip(self.edges, self._strand.borrowed.homes, strict=True):
                 start, stop = max(left, mine[0]), min(right, mine[1])
                 if start >= stop:
                     continue
@@ -133,18 +135,21 @@ class Shard:
             if last is not None:
                 yield last
 
-    def _edges(self) -> list[Span]:
-        edges, at = [], 0
-        for view in self._strand.layout.views(self._strand.layout.start):
-            edges.append((at, at + view.numel()))
-            at += view.numel()
-        return edges
+    @property
+    def edges(self) -> list[Span]:
+        """Where each tensor lies."""
+        return self.edges_of(self._strand.layout)
+
+    @staticmethod
+    def edges_of(layout: Layout) -> list[Span]:
+        """Where each tensor of a layout lies."""
+        return list(pairwise([0, *accumulate(prod(tag.shape) for tag in layout.tags)]))
 
     def _whole_tensors(self) -> list[list[Span]]:
         """Shares that never cut a tensor, for optimizers that look at tensors as a whole; as equal as that allows."""
         size = self._fabric.size
         edges = [0, *self._strand.cuts, self._strand.layout.length]
-        ends = [right for _, right in self._edges()]
+        ends = [right for _, right in self.edges]
         shares = []
         for start, stop in pairwise(edges):
             inner = [start, *[end for end in ends if start < end < stop], stop]
