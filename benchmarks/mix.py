@@ -148,11 +148,11 @@ def main() -> int:
         f"times faster than gloo: median of {options.repeats} repeats, lowest-highest; ! is below its bar; one thread"
     )
     print(f"workers         size      gloo us {'control':>20}" + "".join(f"{name:>21}" for name in VARIANTS[2:]))
-    held = True
+    held, in_use = True, ""
     with tempfile.TemporaryDirectory() as folder:
         for world in options.worlds:
-            for _, size, in_use, times in played(world, folder, options):
-                held &= report(world, size, times)
+            for _, size, used, times in played(world, folder, options):
+                held, in_use = held & report(world, size, times), used
                 if world == 2 and size >= 100 << 20:
                     held &= bandwidth(size, times)
     print(f"loops: {in_use}; {'all bars held' if held else 'a bar was MISSED'}")

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,7 @@ torch.set_num_threads(2)  # one of the two knows no Python
 
 def multiplies():
     a = torch.randn(1500, 1500)
+    torch.mm(a, a)
     ready()
     while True:
         torch.mm(a, a)
@@ -92,7 +94,7 @@ class Slow(torch.utils.data.Dataset):
     def __len__(self):
         return 4
     def __getitem__(self, index):
-        time.sleep(0.4)
+        time.sleep(0.5)
         return index
 
 def waits_for_data():
@@ -104,8 +106,19 @@ waits_for_data()
 """
 
 
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def until(process: subprocess.Popen[str], letter: str) -> None:
+    """Wait until the kernel gives a process this state: S asleep, T stopped, Z ended."""
+    while state(process.pid) != letter:
+        time.sleep(0.005)
+
+
 def test_a_sleeping_member_shows_its_stack_innermost_last_and_sleeps_on(store: dist.Store, start: Start) -> None:
     asleep = start(0, ASLEEP)
+    until(asleep, "S")
     stacks = [stack_of(store, 0) for _ in range(3)]
     lines = stacks[0].splitlines()
     assert [line.rpartition(" in ")[2] for line in lines[::2]] == ["<module>", "outer", "rests_a_while"]
@@ -117,40 +130,33 @@ def test_a_sleeping_member_shows_its_stack_innermost_last_and_sleeps_on(store: d
 
 
 def test_a_member_in_a_long_operation_or_waiting_for_data_is_shown(store: dist.Store, start: Start) -> None:
-    start(0, MULTIPLYING)
     loading = start(1, LOADING)
-    assert "in multiplies\n    torch.mm(a, a)" in stack_of(store, 0, timeout=20.0)
+    until(loading, "S")
     waiting = stack_of(store, 1, timeout=20.0)
     assert "in waits_for_data" in waiting and "_try_get_data" in waiting
     assert loading.stdout is not None and loading.stdout.readline() == "[0, 1, 2, 3]\n"
-
-
-def test_two_who_ask_at_once_each_hear_a_whole_stack(store: dist.Store, start: Start, tmp_path: Path) -> None:
     start(0, MULTIPLYING)
-    asker = (
-        "import sys, torch.distributed as dist; from gossamer.engine.watch import stack_of\n"
-        "s = dist.FileStore(sys.argv[1], -1); print(sum('multiplies' in stack_of(s, 0, 20.0) for _ in range(40)))"
-    )
-    command = [sys.executable, "-c", asker, str(tmp_path / "store")]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert [process.communicate(timeout=60)[0] for process in both] == ["40\n", "40\n"]
+    assert "in multiplies\n" in stack_of(store, 0, timeout=20.0)
 
 
-def state(pid: int) -> str:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+def test_two_who_ask_at_once_each_hear_a_whole_stack(store: dist.Store, start: Start) -> None:
+    until(start(0, "def rests():\n    ready()\n    time.sleep(60)\nrests()"), "S")
+    with ThreadPoolExecutor(2) as both:
+        stacks = set(both.map(lambda _: stack_of(store, 0, 20.0), range(60)))
+    assert [line.rpartition(" in ")[2] for line in stacks.pop().splitlines()[::2]] == ["<module>", "rests"]
+    assert not stacks
 
 
 def test_a_stopped_a_dead_and_an_unknown_member_are_said_to_be_so(store: dist.Store, start: Start) -> None:
     member = start(0, ASLEEP)
+    until(member, "S")
     member.send_signal(signal.SIGSTOP)
-    while state(member.pid) != "T":
-        time.sleep(0.005)
+    until(member, "T")
     assert stack_of(store, 0) == "is stopped (SIGSTOP)"
     member.send_signal(signal.SIGCONT)
     assert "rests_a_while" in stack_of(store, 0)
     member.kill()
-    while state(member.pid) != "Z":  # ended, but nobody has taken notice yet
-        time.sleep(0.005)
+    until(member, "Z")  # ended, but nobody has taken notice yet
     assert stack_of(store, 0) == "has ended"
     member.wait()
     assert stack_of(store, 0) == "has ended"
@@ -160,8 +166,13 @@ def test_a_stopped_a_dead_and_an_unknown_member_are_said_to_be_so(store: dist.St
 def test_a_process_that_has_a_dead_members_number_is_never_signalled(store: dist.Store, start: Start) -> None:
     import msgspec
 
-    bystander = subprocess.Popen(["sleep", "30"])  # the signal would end it
+    alike = (  # it even has files of that name, and the signal would end it
+        "import os, time; fd = os.memfd_create('gossamer-stack'); [os.dup2(fd, to) for to in range(fd, 40)]\n"
+        "print('ready', flush=True); time.sleep(30)"
+    )
+    bystander = subprocess.Popen([sys.executable, "-c", alike], stdout=subprocess.PIPE, text=True)
     try:
+        assert bystander.stdout is not None and bystander.stdout.readline() == "ready\n"
         start(0, ASLEEP)
         told = msgspec.json.decode(store.get(key(0)), type=Place)
         reused = msgspec.structs.replace(told, pid=bystander.pid)
@@ -173,7 +184,7 @@ def test_a_process_that_has_a_dead_members_number_is_never_signalled(store: dist
         assert bystander.poll() is None
     finally:
         bystander.kill()
-        bystander.wait()
+        bystander.communicate()
 
 
 def test_a_member_that_cannot_hear_is_said_not_to_answer(store: dist.Store, start: Start) -> None:
@@ -205,8 +216,7 @@ def test_a_store_that_does_not_answer_is_not_waited_for() -> None:
         store = dist.TCPStore("127.0.0.1", int(host.stdout.readline()))
         assert stack_of(store, 0) == "has not arrived yet"
         host.send_signal(signal.SIGSTOP)
-        while state(host.pid) != "T":
-            time.sleep(0.005)
+        until(host, "T")
         began = time.monotonic()
         assert stack_of(store, 0, timeout=0.3) == "cannot be found: the store did not answer within 0.3 s"
         assert time.monotonic() - began < 2.0
@@ -215,7 +225,7 @@ def test_a_store_that_does_not_answer_is_not_waited_for() -> None:
 
 
 def test_a_report_names_who_is_missing_where_and_how_long(store: dist.Store, start: Start) -> None:
-    start(1, ASLEEP)
+    until(start(1, ASLEEP), "S")
     text = report(store, [1, 3, 4, 5], 0, "exchange 0 (gradients)", 12, 10.4)
     first, second, *_ = text.splitlines()
     assert first == "member 0 has waited 10 s in step 12: members 1, 3, 4, 5 have not entered exchange 0 (gradients)"

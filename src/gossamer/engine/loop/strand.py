@@ -27,7 +27,7 @@ from gossamer.replica.layout import flat_of
 from gossamer.strategy import AnyStrategy, Exchange, slots
 
 WORD = 62  # yes or no for so many tensors goes into one number of a vote
-FIRST, LATER = 1 << 20, 24 << 20  # bytes of the first bucket, which should leave early, and of the others
+FIRST, LATER = 1 << 20, 8 << 20  # bytes of the first bucket, which should leave early, and of the others
 
 
 class Strand:

@@ -15,7 +15,7 @@ from gossamer.engine.shared.words import SLICE
 
 SPINS = 50  # looks at a word before sleeping on it, and only where every member has a core
 SMALL = 1 << 16  # bytes up to which one member sums a bucket for all: summing costs less than sleeping twice
-STREAM = 1 << 22  # bytes from which a share of the one result is written past the caches
+STREAM = 1 << 20  # bytes from which a share of the one result is written past the caches
 
 
 class Compiled:
@@ -97,7 +97,7 @@ class Compiled:
                 places[number] = at + start * width
             counts[number] = length
             start += length
-        return int(self._library.lane_load(self._kind, at, places, counts, count, scale))
+        return int(self._library.lane_load(self._at, at, places, counts, count, scale))
 
     def _weighed(self, weights: Sequence[float] | None) -> ctypes.Array[ctypes.c_double] | None:
         if weights is None:

@@ -14,8 +14,10 @@
 #if defined(__x86_64__)
 #include <emmintrin.h>
 #define pause_briefly() _mm_pause()
+#define fence_if(past) ((past) ? _mm_sfence() : (void)0) /* copies past the caches must be there first */
 #else
 #define pause_briefly() ((void)0)
+#define fence_if(past) ((void)(past))
 #endif
 
 /* One loop, compiled for several instruction sets; the loader picks. */
@@ -153,9 +155,7 @@ static void sum_share(const struct lane *l, int b, int owner, int into, const do
         else sum64((double *)total, l->slots + at, l->stride, l->size, bytes / 8, weights);
         put(l, owner, into, at, total, bytes, past);
     }
-#if defined(__x86_64__)
-    if (past) _mm_sfence();
-#endif
+    fence_if(past);
 }
 
 /* ---- a mix, piece by piece ---- */
@@ -250,19 +250,17 @@ int lane_mix(struct lane *l, int b, int into, const double *weights) {
 DEFINE_COPY(float, uint32_t, 0x7f800000u, copy32)
 DEFINE_COPY(double, uint64_t, 0x7ff0000000000000ull, copy64)
 
+static int copy_in(int kind, char *into, const char *from, int64_t count, double scale) {
+    if (into == from && scale == 1.0)
+        return kind == FLOAT32 ? copy32_look((float *)into, count) : copy64_look((double *)into, count);
+    return kind == FLOAT32 ? copy32((float *)into, (const float *)from, count, (float)scale)
+                           : copy64((double *)into, (const double *)from, count, scale);
+}
+
 /* Copies `n` arrays one after the other; returns the first that holds a NaN or an infinity, or -1. */
-int64_t lane_load(int kind, char *into, char *const *sources, const int64_t *counts, int64_t n, double scale) {
+int64_t lane_load(const struct lane *l, char *into, char *const *sources, const int64_t *counts, int64_t n, double scale) {
     int64_t found = -1;
-    for (int64_t s = 0; s < n; s++) {
-        int bad, there = sources[s] == into && scale == 1.0;
-        if (kind == FLOAT32)
-            bad = there ? copy32_look((float *)into, counts[s])
-                        : copy32((float *)into, (const float *)sources[s], counts[s], (float)scale);
-        else
-            bad = there ? copy64_look((double *)into, counts[s])
-                        : copy64((double *)into, (const double *)sources[s], counts[s], scale);
-        if (bad && found < 0) found = s;
-        into += counts[s] * (kind == FLOAT32 ? 4 : 8);
-    }
+    for (int64_t s = 0; s < n; into += counts[s++] * (l->kind == FLOAT32 ? 4 : 8))
+        if (copy_in(l->kind, into, sources[s], counts[s], scale) && found < 0) found = s;
     return found;
 }
