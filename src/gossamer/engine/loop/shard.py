@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gossamer.engine.fabrics.shared import Shared, leaving
 from gossamer.engine.shared import Into
+from gossamer.engine.shared.compiled import SMALL
 from gossamer.parts.route import Auto
 from gossamer.replica import Layout, Replica
 from gossamer.strategy import AnyStrategy, slots
@@ -46,6 +47,8 @@ class Shard:
         assert self.lane.whole is not None
         self.storage = (self.lane.whole, fabric.lend_lane(self.lane, length, strand.cuts))
         self._fence = fabric.lane(16, torch.float32)
+        # a small bucket is done for all as soon as one member has summed it, so settling waits for nobody's step
+        self._small = all((right - left) * start.element_size() <= SMALL for left, right in self.lane.bounds)
 
     def ready(self, replica: Replica) -> None:
         """Everybody has laid its parameters down: the optimizer of the share may begin."""
@@ -95,6 +98,8 @@ class Shard:
             self.lane.done(bucket)
         for bucket in range(self._last, -1, -1):
             self.lane.settle(bucket)
+        if self._small:
+            self.fence()
 
     def fence(self) -> None:
         """Nobody goes on before all are here."""
