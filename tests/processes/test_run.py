@@ -1,4 +1,4 @@
-"""`gossamer run` on real processes: torchrun's flags, our settings, the first real traceback last, nobody left behind."""
+"""`gossamer run` on real processes: torchrun's flags, our settings, the first real traceback last, nobody left."""
 
 from __future__ import annotations
 

@@ -61,6 +61,7 @@ class Stepper:
             self.service = Service(lines, self.hubs, replica, acknowledge=turns.scripted)
             self.counter = Counter(lines, acknowledged=turns.scripted)
         self.began = time.perf_counter()
+        self.waiting: float | None = None
         self.note = Note()
         self._sent: list[int] = []  # buckets that have left, by slot, in this step
         self._speaking: dict[tuple[int, int], list[Speaking]] = {}
@@ -325,7 +326,11 @@ class Stepper:
 
     @contextmanager
     def span(self, name: str) -> Iterator[None]:
-        """Count the seconds of what happens within."""
+        """Count the seconds of what happens within; waits can be seen from outside while they last."""
         began = time.perf_counter()
-        yield
-        self.note.spans[name] = self.note.spans.get(name, 0.0) + time.perf_counter() - began
+        self.waiting = began if name == "wait" else None
+        try:
+            yield
+        finally:
+            self.waiting = None
+            self.note.spans[name] = self.note.spans.get(name, 0.0) + time.perf_counter() - began

@@ -18,7 +18,7 @@ from gossamer.engine.loop.place import join
 from gossamer.engine.shared import kernel
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
-from gossamer.records import Evaluation, Header, Journal, StepRecord
+from gossamer.records import Evaluation, Event, Header, Journal, StepRecord
 from gossamer.replica.local import drawing
 from gossamer.strategy import parse
 from gossamer.tasks import Stream, build, evaluate
@@ -47,6 +47,7 @@ class Training:
         self.loss = 0.0
         self.began = time.perf_counter()
         self.session.watches.append(self._note)
+        self.session.events.append(self._event)
 
     def run(self) -> None:
         """Train, look at the average now and then, keep checkpoints."""
@@ -71,6 +72,9 @@ class Training:
 
     def _note(self, _: Course, record: StepRecord) -> None:
         self.journal.write(msgspec.structs.replace(record, loss=self.loss))
+
+    def _event(self, what: str) -> None:
+        self.journal.write(Event(time.perf_counter() - self.began, what, self.place.member))
 
     def _header(self) -> Header:
         settings = {"fabric": self.session.fabric.name, "kernel": kernel.in_use(), "route": self.course.route}

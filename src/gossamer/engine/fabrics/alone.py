@@ -44,5 +44,9 @@ class Alone:
         """One's own word."""
         return lambda: [list(row)]
 
+    def absent(self) -> list[int]:
+        """Nobody."""
+        return []
+
     def close(self) -> None:
         """Nothing is under way."""

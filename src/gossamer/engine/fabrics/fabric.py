@@ -70,5 +70,8 @@ class Fabric(Protocol):
     def vote(self, row: Sequence[int]) -> Callable[[], Rows]:
         """Tell all members a few numbers; what comes back, once gradients were mixed, is everybody's."""
 
+    def absent(self) -> list[int]:
+        """The members that this one waits for, as far as the fabric shows it; read by another thread."""
+
     def close(self) -> None:
         """Nothing more will be asked for."""

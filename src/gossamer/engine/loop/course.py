@@ -28,10 +28,20 @@ class Course:
         clip: float | None = None,
     ) -> None:
         self.optimizer, self.strands, self.fabric, self.member, self.clip = optimizer, strands, fabric, member, clip
-        self.step, self.skipped = 0, 0
+        self.step, self.skipped, self.usual = 0, 0, 0.0  # `usual`: seconds of a step, lately
         self.begun = self.mixed = False
         self.sick: list[tuple[int, str]] = []  # members whose gradient was no number, and where
         self._ended = self._started = time.perf_counter()
+
+    @property
+    def waiting(self) -> float | None:
+        """Since when this member waits in an exchange, or None; read by another thread."""
+        return next((s.stepper.waiting for s in self.strands if s.stepper.waiting is not None), None)
+
+    @property
+    def called(self) -> str:
+        """What the exchange under way is, in words."""
+        return " + ".join(f"{ex.payload.value} over {ex.topology!r}" for ex in self.strands[0].stepper.exchanges)
 
     def begin(self) -> None:
         """The first forward of a step: pass the gate."""
@@ -77,11 +87,9 @@ class Course:
                 for strand in self.strands:
                     still.enter_context(strand.stepper.updating())
                 self._update(update)
-        for shard in self._shards:
-            if shard.ours:
-                shard.settle()
-            else:
-                shard.fence()
+        with self.strands[0].stepper.span("wait"):
+            for shard in self._shards:
+                shard.settle() if shard.ours else shard.fence()
         record = self._summed([strand.stepper.after(self.step) for strand in self.strands])
         self.step, self.begun, self.mixed = self.step + 1, False, False
         return record
@@ -158,7 +166,8 @@ class Course:
         spans["data"] = max(0.0, self._started - self._ended)
         spans["compute"] = max(0.0, now - self._started - spans["encode"] - spans["send"] - spans["wait"])
         width = len(self.strands[0].stepper.exchanges)
-        self._ended = now
+        taken, self._ended = now - self._ended, now
+        self.usual = taken if not self.usual else 0.9 * self.usual + 0.1 * taken
         return StepRecord(
             first.member,
             first.step,

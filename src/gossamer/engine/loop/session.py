@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,10 +19,11 @@ from torch.utils.data import DataLoader
 from gossamer.engine.fabrics import Fabric
 from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.loader import latest
+from gossamer.engine.loop.lookout import Lookout
 from gossamer.engine.loop.place import Place
 from gossamer.parts.refusal import Refused
 from gossamer.parts.world import World
-from gossamer.records import Header, Journal, StepRecord
+from gossamer.records import Event, Header, Journal, StepRecord
 from gossamer.strategy import AnyStrategy
 
 Watch = Callable[[Course, StepRecord], None]  # called after each step of an optimizer
@@ -43,9 +45,17 @@ class Session:
         self.loaders: list[DataLoader[Any]] = []
         self.syncing, self.closing = True, False
         self.watches: list[Watch] = []
+        self.events: list[Callable[[str], None]] = []
+        self.lookout: Lookout | None = None
         self._weight: Callable[[], float] = self._counted
         self._graph: int | None = None  # the backward that is under way
         self._open: list[Course] = []
+
+    def say(self, what: str) -> None:
+        """Tell whoever watches, and the journal."""
+        print(f"gossamer: {what}", file=sys.stderr, flush=True)
+        for told in self.events:
+            told(what)
 
     def part(self) -> None:
         """At the end of the script: hear the others out, unless this process fails, or another one did."""
@@ -72,11 +82,15 @@ class Session:
         journal.write(
             Header("prepare", repr(self.strategy), world.size, world.seed, "own loop", ", ".join(names), 0, 0, settings)
         )
+        began = time.perf_counter()
         self.watches.append(lambda _, record: journal.write(record))
+        self.events.append(lambda what: journal.write(Event(time.perf_counter() - began, what, self.place.member)))
 
     def close(self) -> None:
         """Hear out what is under way, and serve the others until they are done too; once."""
         courses, self.closing = ([], True) if self.closing else (self.courses, True)
+        if self.lookout is not None:
+            self.lookout.close()
         for course in courses:
             for strand in course.strands:
                 strand.stepper.close()
