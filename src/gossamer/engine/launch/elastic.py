@@ -40,7 +40,7 @@ class Stopped(Exception):
 def launch(words: Sequence[str]) -> None:
     """Run the command line to its end; raises what was refused, the first real failure of a worker, or `Stopped`."""
     asked = read(words)
-    with tempfile.TemporaryDirectory(prefix="gossamer-") as folder, _quiet(), _signals():
+    with tempfile.TemporaryDirectory(prefix="gossamer-", ignore_cleanup_errors=True) as folder, _quiet(), _signals():
         _prepare(asked, folder)
         config, command = _told(asked)
         with Guard(Path(folder), asked.shutdown_timeout) as guard:
