@@ -1,4 +1,4 @@
-"""`gossamer run` on real processes: torchrun's flags, our settings, the first real traceback last, nobody left."""
+"""`gossamer run` on real processes: torchrun's flags, our settings, the first real traceback last, nobody left over."""
 
 from __future__ import annotations
 
@@ -88,10 +88,7 @@ def test_all_is_fine_and_words_pass_through(tmp_path: Path) -> None:
         }  # fmt: skip
 
 
-def test_a_module_and_a_command_run_as_they_would(tmp_path: Path) -> None:
-    (tmp_path / "own.py").write_text(Path(SCENE).read_text())
-    assert ended("-m", "own", str(tmp_path), "is fine", "0", folder=tmp_path) == (0, "", "")
-    assert json.loads((tmp_path / "told-0").read_text())["argv"][0] == str(tmp_path / "own.py")
+def test_a_command_runs_as_it_would(tmp_path: Path) -> None:
     assert ended("--no-python", "sh", "-c", "echo $RANK; exit 3", folder=tmp_path) == (
         3, "0\n", "gossamer: rank 0 ended with code 3, and all others were stopped\n",
     )  # fmt: skip
@@ -118,8 +115,6 @@ def test_one_is_killed_and_others_do_not_listen(tmp_path: Path) -> None:
 def test_a_refusal_in_a_worker_is_one_line_and_code_2(tmp_path: Path) -> None:
     code, _, err = ended("--nproc-per-node=2", SCENE, str(tmp_path), "refuses", "1", folder=tmp_path)
     assert (code, err) == (2, "gossamer: rank 1: the model of this rank is odd; nearest that works: an even one\n")
-    code, _, err = ended("-m", "json.nothing", folder=tmp_path)
-    assert code == 2 and err == "gossamer: rank 0: No module named json.nothing\n"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
@@ -136,12 +131,11 @@ def test_workers_end_with_their_launcher(number: signal.Signals, code: int, tmp_
     assert shared() == before
 
 
-@pytest.mark.parametrize("how", ["raises", "dies"])
-def test_those_that_miss_it_do_not_hide_the_first(how: str, tmp_path: Path) -> None:
-    code, _, err = ended("--nproc-per-node=2", TORCH_SCENE, str(tmp_path), how, folder=tmp_path)
+def test_those_that_miss_it_do_not_hide_the_first(tmp_path: Path) -> None:
+    code, _, err = ended("--nproc-per-node=2", TORCH_SCENE, str(tmp_path), "raises", folder=tmp_path)
     last = err[err.rindex("gossamer: ") :]
-    assert (code, last.startswith("gossamer: rank 1")) == ((1 if how == "raises" else 137), True), err
-    assert last.endswith("ValueError: the sum was 2\n") or "SIGKILL" in last
+    assert code == 1
+    assert last.startswith("gossamer: rank 1 failed") and last.endswith("ValueError: the sum was 2\n"), err
 
 
 def test_under_plain_torchrun_a_death_is_a_clean_stop(tmp_path: Path) -> None:
