@@ -66,6 +66,7 @@ class Stepper:
         self._sent: list[int] = []  # buckets that have left, by slot, in this step
         self._speaking: dict[tuple[int, int], list[Speaking]] = {}
         self._pushing: dict[int, deque[Generator[Wire, Answer, None]]] = {}
+        self._rested = 0  # the step before which nothing that was pushed is still unanswered
         self._gated = any(ex.meets and ex.synchrony.staleness is not None for ex in self.exchanges)
 
     @property
@@ -138,6 +139,33 @@ class Stepper:
             number = self._sent[slot]
             self._sent[slot] += 1
             self._speak(slot, step, number, buckets[number])
+
+    def rest(self, step: int) -> None:
+        """Between two steps: hear out all that is under way, so that nothing of this member is on a wire.
+
+        What is due at a later step is held until then, so nothing changes for who rests; answers of hubs are taken up.
+        """
+        self.note, self.replica.holding = Note(), True
+        for slot, sent in sorted(self._speaking):
+            for speaking, pending in self._speaking.pop((slot, sent)):
+                self._hear_out(Key(slot, sent, 0), speaking, pending)
+        self.replica.holding = False
+        for slot, pushes in sorted(self._pushing.items()):
+            while pushes:
+                self._take_answer(slot)
+        delays = {slot: ex.synchrony.delay for slot, ex in enumerate(self.exchanges)}
+        self.replica.held = {key: held for key, held in self.replica.held.items() if key[1] + delays[key[0]] >= step}
+        self._rested = step
+
+    def resume(self, step: int) -> None:
+        """Parameters and memories are those of another run that rested before this step."""
+        self._rested = step
+        if self.service is not None:
+            with self.service.lock:
+                self.service.done = step
+        if self._gated:
+            self.turns.tell(step)
+        self._look()
 
     def close(self) -> Event:
         """Hear out what is still under way, and serve the others until they are done too."""
@@ -214,10 +242,15 @@ class Stepper:
     def _settle(self, slot: int, sent: int) -> None:
         if self.exchanges[slot].hub:
             with self.span("wait"):
-                self._take_answer(slot)
+                if sent >= self._rested:
+                    self._take_answer(slot)
             return
         self.note.aged(self.exchanges[slot].synchrony.delay)
         self.turns.give_way()
+        if (slot, sent) in self.replica.held:
+            with self.still():
+                self.replica.release(slot, sent)
+            return
         for number, (speaking, pending) in enumerate(self._speaking.pop((slot, sent))):
             self._hear_out(Key(slot, sent, 0, number if slot in self.buckets else None), speaking, pending)
 

@@ -12,14 +12,16 @@ import torch
 
 from gossamer.engine.job import TrainJob
 from gossamer.engine.loop.average import agreed, averaged, divergence, mean
+from gossamer.engine.loop.checkpoints import Checkpoints
 from gossamer.engine.loop.course import Course
-from gossamer.engine.loop.opening import open_session
+from gossamer.engine.loop.opening import open_session, tell
 from gossamer.engine.loop.place import join
 from gossamer.engine.shared import kernel
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.records import Evaluation, Event, Header, Journal, StepRecord
 from gossamer.replica.local import drawing
+from gossamer.replica.states import rates, set_rates
 from gossamer.strategy import parse
 from gossamer.tasks import Stream, build, evaluate
 
@@ -47,16 +49,32 @@ class Training:
         self.loss = 0.0
         self.began = time.perf_counter()
         self.session.watches.append(self._note)
+<<<<<<< HEAD
         self.session.events.append(self._event)
+=======
+        same = {"task": job.task, "options": job.options, "optimizer": job.optimizer}
+        kept = Path(job.resume or Path(job.folder) / "checkpoints")
+        self.checkpoints = Checkpoints(self.session, [self.model], kept, job.keep, same, self._warn)
+>>>>>>> keep
 
     def run(self) -> None:
         """Train, look at the average now and then, keep checkpoints."""
+        if self.job.resume is not None:
+            self._resume()
         self.journal.write(self._header())
         while (step := self.course.step) < self.job.steps:
             self._step(step)
             if (step + 1) % self.job.evaluate_every == 0 or step + 1 == self.job.steps:
                 self._evaluate()
+            if (step + 1) % self.job.save_every == 0 or step + 1 == self.job.steps:
+                self.checkpoints.save(step + 1)
         self.session.close()
+
+    def _resume(self) -> None:
+        """Go on from the newest checkpoint, with the rates that this job says."""
+        said = rates(self.optimizer)
+        self.checkpoints.load()
+        set_rates(self.optimizer, said)
 
     def _step(self, step: int) -> None:
         member, device = self.place.member, next(self.model.parameters()).device
@@ -73,8 +91,15 @@ class Training:
     def _note(self, _: Course, record: StepRecord) -> None:
         self.journal.write(msgspec.structs.replace(record, loss=self.loss))
 
+<<<<<<< HEAD
     def _event(self, what: str) -> None:
         self.journal.write(Event(time.perf_counter() - self.began, what, self.place.member))
+=======
+    def _warn(self, line: str) -> None:
+        """Something went wrong that does not stop the run."""
+        tell(line)
+        self.journal.write(Event(time.perf_counter() - self.began, line, self.place.member))
+>>>>>>> keep
 
     def _header(self) -> Header:
         settings = {"fabric": self.session.fabric.name, "kernel": kernel.in_use(), "route": self.course.route}

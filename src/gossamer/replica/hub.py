@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from gossamer.parts.synchrony import Late
 from gossamer.parts.world import World
 from gossamer.replica.desk import Answer
 from gossamer.replica.layout import Chosen
+from gossamer.replica.states import put, taken
 from gossamer.strategy import Exchange
 
 
@@ -98,6 +99,29 @@ class Hub:
         if self.exchange.merge.compares:
             self._known.update({w.member: values for w, values in answers})
         return [(w.member, Answer(values, self.version, w.staleness, w.dropped)) for w, values in answers]
+
+    def state(self) -> dict[str, Any]:
+        """All that must outlive it, at a moment when nobody waits for an answer."""
+        told = [(w.member, w.round, w.staleness, value) for w, value in self._told]
+        steps = None if self._steps is None else taken(self._steps, self._views)
+        counts = (self.version, self.dropped, self.spoilt)
+        return {"centre": self.centre, "counts": counts, "memory": dict(sorted(self.memory.items())), "told": told,
+                "pushes": self._pushes, "known": self._known, "steps": steps}  # fmt: skip
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on where `state` was taken; in a world of another size rounds are counted anew, from the same centre."""
+        device = self.centre.device
+        self.centre.copy_(state["centre"])
+        self.memory = {name: tensor.to(device) for name, tensor in state["memory"].items()}
+        if self._steps is not None and state["steps"] is not None:
+            put(self._steps, self._views, state["steps"])
+        if state["pushes"].keys() == self._pushes.keys():
+            self.version, self.dropped, self.spoilt = state["counts"]
+            self._pushes = dict(state["pushes"])
+            self._known = {member: tensor.to(device) for member, tensor in state["known"].items()}
+            self._told = [(_Waiting(m, round, stale, False), v.to(device)) for m, round, stale, v in state["told"]]
+        elif self._known:
+            self._known = dict.fromkeys(self._known, self.centre.clone())
 
     def _may_go(self, waiting: _Waiting) -> bool:
         bound = self.exchange.synchrony.staleness

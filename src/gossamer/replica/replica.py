@@ -35,6 +35,8 @@ class Replica:
         self.parameters.copy_(layout.start)
         self.views, self.slopes = layout.views(self.parameters), layout.views(self.gradients)
         self.desks = [Desk(ex, Chosen(layout.tags, ex.where), {}) for ex in slots(strategy)]
+        self.holding = False  # what a conversation comes to is kept for its time instead of merged at once
+        self.held: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}  # by slot and step of sending: mine, mixed
         self._fresh = [False] * len(layout.tags)
         self._ahead: list[Desk] = []  # those that look ahead for this step's gradient
         self._shared = any(desk.exchange.topology.trades for desk in self.desks)  # others may write to the parameters
@@ -76,9 +78,15 @@ class Replica:
         block, chance = self._block(desk, mine), self._chance(slot, step)
         mixed, _ = yield from desk.exchange.codec.converse(block, desk.memory, chance)
         if late:
-            self._arrive(desk, mixed - kept * mine)
+            mixed = mixed - kept * mine
+        if self.holding:
+            self.held[slot, step] = (mine.clone(), mixed.clone())
         else:
-            self._merge(desk, mine, mixed)
+            self._take_in(desk, mine, mixed)
+
+    def release(self, slot: int, sent: int) -> None:
+        """The time has come for what was held: merge it as if it had just been heard."""
+        self._take_in(self.desks[slot], *self.held.pop((slot, sent)))
 
     def push(self, slot: int, step: int) -> Generator[Wire, Answer, None]:
         """One exchange with a hub: yields the only wire, is sent the hub's answer, takes it up."""
@@ -197,6 +205,12 @@ class Replica:
             chosen.put(self.parameters, chosen.take(self.parameters) + (merged - mine))
         else:
             chosen.put(self.parameters, merged)
+
+    def _take_in(self, desk: Desk, mine: Tensor, mixed: Tensor) -> None:
+        if desk.exchange.carries_mass and desk.exchange.synchrony.delay:
+            self._arrive(desk, mixed)
+        else:
+            self._merge(desk, mine, mixed)
 
     def _arrive(self, desk: Desk, others: Tensor) -> None:
         """What others sent away some steps ago comes in, values times mass and mass; both are added."""

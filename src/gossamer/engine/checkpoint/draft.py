@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save
+from safetensors.torch import load, save
 from torch import Tensor
 
 from gossamer.engine.checkpoint import durable
 from gossamer.engine.checkpoint.manifest import FORMAT, FileNote, Manifest, encode
 from gossamer.engine.checkpoint.names import MANIFEST, draft_of, file_of, folder_of, leavings, steps
 from gossamer.engine.checkpoint.pack import WRITABLE, pack
+from gossamer.engine.checkpoint.unpack import unpack
 from gossamer.parts.refusal import Refused, whole
 
 TREE = ".tree"  # the name of the tensor whose bytes are the JSON of a packed tree
@@ -61,6 +62,11 @@ class Draft:
         plain, tensors = pack(tree)
         text = torch.frombuffer(bytearray(json.dumps(plain).encode()), dtype=torch.uint8)
         return self.put(name, {**tensors, TREE: text})
+
+    def tree(self, name: str) -> Any:
+        """What somebody has `put_tree` under this name just now."""
+        tensors = load((self.folder / file_of(name)).read_bytes())
+        return unpack(json.loads(tensors.pop(TREE).numpy().tobytes()), tensors)
 
     def seal(self, facts: dict[str, Any], digests: Mapping[str, str], keep: int = 2) -> Path:
         """Make the checkpoint appear in one move, then remove all but the newest `keep` up to this one."""

@@ -17,6 +17,11 @@ Digests = Mapping[str, str]
 Share = Callable[[str], list[str]]  # tell every member a word and hear everybody's, in the order of members
 
 
+def nothing(draft: Draft) -> Digests:
+    """No more files."""
+    return {}
+
+
 def alone(word: str) -> list[str]:
     """What a world of one hears."""
     return [word]
@@ -38,14 +43,18 @@ class Keeper:
         facts: dict[str, Any],
         member: int = 0,
         share: Share = alone,
+        gather: Callable[[Draft], Digests] = nothing,
     ) -> Path | None:
         """Let every member `write` its files, and member 0 seal them with its `facts`: the same answer on every member.
 
-        `write` puts into the draft and returns the digests by name; it talks to nobody. If the disk fails one member,
+        `write` puts into the draft and returns the digests by name; it talks to nobody. Once all have, member 0 may
+        `gather` more files from theirs. If the disk fails one member,
         all give this save up: member 0 removes the draft and warns, once per kind of trouble until a save succeeds.
         """
         draft, digests = Draft(self.root, step, member), dict[str, str]()
-        acts = (lambda: self._begin(draft), lambda: write(draft), lambda: self._seal(draft, facts, digests))
+        acts: list[Callable[[], Digests]] = [lambda: self._begin(draft), lambda: write(draft)]
+        acts += [] if gather is nothing else [lambda: gather(draft) if member == 0 else {}]
+        acts.append(lambda: self._seal(draft, facts, digests))
         for act in acts:
             words = [json.loads(word) for word in share(json.dumps(self._tried(act, member)))]
             troubles = [word for word in words if "trouble" in word]

@@ -39,7 +39,7 @@ def facts(
         seed,
         fabric,
         [type(thing).__name__ for thing in things],
-        [[(name, _told(tensor)) for name, tensor in each] for each in named],
+        [[(name, sides(tensor)) for name, tensor in each] for each in named],
     )
 
 
@@ -76,7 +76,8 @@ def differs(first: Facts, other: Facts) -> str | None:
     return None
 
 
-def _told(tensor: Tensor) -> str:
-    sides = " x ".join(map(str, tensor.shape)) or "one number"
+def sides(tensor: Tensor) -> str:
+    """What a tensor is, in words."""
+    shape = " x ".join(map(str, tensor.shape)) or "one number"
     trains = "" if tensor.requires_grad else ", frozen"
-    return f"{sides} {str(tensor.dtype).removeprefix('torch.')}{trains}"
+    return f"{shape} {str(tensor.dtype).removeprefix('torch.')}{trains}"

@@ -53,6 +53,20 @@ def averaged(session: Session, models: Sequence[nn.Module]) -> Iterator[None]:
                 buffer.copy_(mine)
 
 
+@torch.no_grad()
+def plain(session: Session, models: Sequence[nn.Module]) -> list[dict[str, Tensor]]:
+    """Each model's `state_dict` as the exact average of the replicas has it. All members call it alike."""
+    found: dict[int, Tensor] = {}
+    for course in session.courses:
+        for strand in course.strands:
+            values = agreed(strand)
+            values = values if single(strand) else values.clone()  # what a fabric lends is its own at the next mix
+            found |= {id(t): v for t, v in zip(strand.tensors, strand.layout.views(values), strict=True)}
+    found |= {id(b): mean(session.fabric, b).clone() for m in models for b in m.buffers() if b.is_floating_point()}
+    states = [model.state_dict(keep_vars=True) for model in models]
+    return [{n: found.get(id(t), t).detach() for n, t in each.items() if isinstance(t, Tensor)} for each in states]
+
+
 def write(strand: Strand, values: Tensor) -> None:
     """Put values where a strand's parameters are; parameters that exist once are what they are."""
     if not single(strand):

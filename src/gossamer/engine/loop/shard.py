@@ -7,7 +7,8 @@ them. In the user's loop gradients are mixed in full first, so that clipping cou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from math import prod
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,8 +16,9 @@ from torch import Tensor
 
 from gossamer.engine.fabrics.shared import Shared, leaving
 from gossamer.engine.shared import Into
+from gossamer.engine.shared.compiled import SMALL
 from gossamer.parts.route import Auto
-from gossamer.replica import Replica
+from gossamer.replica import Layout, Replica
 from gossamer.strategy import AnyStrategy, slots
 
 if TYPE_CHECKING:
@@ -45,6 +47,8 @@ class Shard:
         assert self.lane.whole is not None
         self.storage = (self.lane.whole, fabric.lend_lane(self.lane, length, strand.cuts))
         self._fence = fabric.lane(16, torch.float32)
+        # a small bucket is done for all as soon as one member has summed it, so settling waits for nobody's step
+        self._small = all((right - left) * start.element_size() <= SMALL for left, right in self.lane.bounds)
 
     def ready(self, replica: Replica) -> None:
         """Everybody has laid its parameters down: the optimizer of the share may begin."""
@@ -53,6 +57,7 @@ class Shard:
         self.optimizer = self._strand.borrowed.over([(home, values) for home, values, _ in placed])
         self._grads = [(values, slope) for _, values, slope in placed]
         self.spans = [span for _, span in self._pieces()]
+        self.pieces = [values for values, _ in self._grads]
         self.replica = replica
 
     def announce(self, number: int) -> None:
@@ -93,6 +98,8 @@ class Shard:
             self.lane.done(bucket)
         for bucket in range(self._last, -1, -1):
             self.lane.settle(bucket)
+        if self._small:
+            self.fence()
 
     def fence(self) -> None:
         """Nobody goes on before all are here."""
@@ -112,7 +119,7 @@ class Shard:
         if self._strand.borrowed.elementwise:
             return values[start:stop], slopes[start:stop]
         layout = self._strand.layout
-        place = [left for left, _ in self._edges()].index(start)
+        place = [left for left, _ in self.edges].index(start)
         return layout.views(values)[place], layout.views(slopes)[place]
 
     def _pieces(self) -> Iterator[tuple[int, Span]]:
@@ -120,7 +127,7 @@ class Shard:
         fused = self._strand.borrowed.elementwise
         for shares in self.lane.shares:
             mine, last = shares[self.lane.member], None
-            for (left, right), home in zip(self._edges(), self._strand.borrowed.homes, strict=True):
+            for (left, right), home in zip(self.edges, self._strand.borrowed.homes, strict=True):
                 start, stop = max(left, mine[0]), min(right, mine[1])
                 if start >= stop:
                     continue
@@ -133,18 +140,21 @@ class Shard:
             if last is not None:
                 yield last
 
-    def _edges(self) -> list[Span]:
-        edges, at = [], 0
-        for view in self._strand.layout.views(self._strand.layout.start):
-            edges.append((at, at + view.numel()))
-            at += view.numel()
-        return edges
+    @property
+    def edges(self) -> list[Span]:
+        """Where each tensor lies."""
+        return self.edges_of(self._strand.layout)
+
+    @staticmethod
+    def edges_of(layout: Layout) -> list[Span]:
+        """Where each tensor of a layout lies."""
+        return list(pairwise([0, *accumulate(prod(tag.shape) for tag in layout.tags)]))
 
     def _whole_tensors(self) -> list[list[Span]]:
         """Shares that never cut a tensor, for optimizers that look at tensors as a whole; as equal as that allows."""
         size = self._fabric.size
         edges = [0, *self._strand.cuts, self._strand.layout.length]
-        ends = [right for _, right in self._edges()]
+        ends = [right for _, right in self.edges]
         shares = []
         for start, stop in pairwise(edges):
             inner = [start, *[end for end in ends if start < end < stop], stop]

@@ -1,0 +1,164 @@
+"""A session's checkpoints: what each member writes, what must be the same to go on, and how all go on or refuse alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from gossamer.engine.checkpoint import Draft, Keeper, Saved, load, rng_state, set_rng_state
+from gossamer.engine.loop.agreement import sides
+from gossamer.engine.loop.average import plain
+from gossamer.engine.loop.opening import tell
+from gossamer.engine.loop.session import Session
+from gossamer.engine.loop.spread import spread
+from gossamer.engine.loop.state import Tree, kept, rest, resume, same_shares
+from gossamer.engine.loop.steps import Named, gathered
+from gossamer.engine.loop.words import Words
+from gossamer.parts.payload import Payload
+from gossamer.parts.refusal import Refused
+from gossamer.strategy import slots
+
+
+@dataclass
+class Checkpoints:
+    """Saves and loads all that a session and its models are; `same` is what else must not differ when it goes on."""
+
+    session: Session
+    models: Sequence[nn.Module]
+    root: Path
+    keep: int = 2
+    same: dict[str, Any] = field(default_factory=dict)
+    warn: Callable[[str], None] = tell
+
+    def __post_init__(self) -> None:
+        self.keeper = Keeper(self.root, self.keep, self.warn)
+        self.words = Words(self.session.place, f"keep/{self.root.name}")
+
+    def save(self, step: int, beside: object = None) -> Path | None:
+        """All members save together, each with what it has `beside`; None where the disk failed one of them."""
+        session, member = self.session, self.session.place.member
+        rest(session)
+        self.words.share("")  # from here on nobody changes anybody else's state
+        averages = plain(session, self.models)
+        tree = {**kept(session, self.models), "beside": beside, "rng": rng_state()}
+
+        def write(draft: Draft) -> dict[str, str]:
+            files = {f"member-{member}": draft.put_tree(f"member-{member}", tree)}
+            for number, tensors in enumerate(averages if member == 0 else ()):
+                files[numbered("model", number)] = draft.put(numbered("model", number), tensors)
+            return files
+
+        def gather(draft: Draft) -> dict[str, str]:
+            others = [] if self._alike else [draft.tree(f"member-{other}") for other in range(1, session.size)]
+            named = [self._named(number, [tree, *others]) for number in range(len(session.courses))]
+            return {numbered("optimizer", n): draft.put_tree(numbered("optimizer", n), t) for n, t in enumerate(named)}
+
+        return self.keeper.save(step, write, self.facts, member, self.words.share, gather)
+
+    def load(self, step: int | None = None) -> tuple[int, Any]:
+        """All members go on from a checkpoint, or all refuse alike; its step, and what was saved beside."""
+        saved = self._agreed(step)
+        member, before = self.session.place.member, saved.facts["world"]
+        mine = saved.tree(f"member-{member if member < before else 0}")
+        same = before == self.session.size and same_shares(self.session, mine)
+        if not all(word == "same" for word in self.words.share("same" if same else "")):
+            self._spread(saved, mine)
+        else:
+            resume(self.session, self.models, mine)
+        self._put_frozen(saved)
+        if member < before:
+            set_rng_state(mine["rng"])
+        self.words.share("")  # nobody begins before all are there
+        return saved.step, mine["beside"]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a checkpoint says of who wrote it."""
+        session = self.session
+        tensors = [[n, sides(t)] for c in session.courses for s in c.strands for n, t in _named_tensors(s)]
+        optimizers = [type(course.optimizer).__name__ for course in session.courses]
+        return {
+            "gossamer": version("gossamer"), "torch": str(torch.__version__), "world": session.size,
+            "strategy": repr(session.strategy), "seed": session.world.seed, "optimizers": optimizers,
+            "tensors": tensors, "same": self.same,
+        }  # fmt: skip
+
+    @property
+    def _alike(self) -> bool:
+        """Whether all members' optimizers remember the same, so that one of them speaks for all."""
+        whole = all(strand.shard is None for course in self.session.courses for strand in course.strands)
+        return whole and all(
+            ex.payload is Payload.GRADIENTS and not ex.hub and ex.agrees for ex in slots(self.session.strategy)
+        )
+
+    def _named(self, number: int, members: Sequence[Tree]) -> Tree:
+        """What an optimizer's members remember, as one."""
+        state: Named = {}
+        for n, strand in enumerate(self.session.courses[number].strands):
+            state |= gathered(strand, [tree["courses"][number]["strands"][n] for tree in members])
+        return {"state": state, "rates": members[0]["courses"][number]["rates"]}
+
+    def _agreed(self, step: int | None) -> Saved:
+        """A checkpoint that every member finds whole and fit; what is wrong on one is said by all."""
+        saved, trouble = None, Refused("")
+        try:
+            saved = load(self.root, step)
+            difference = differs(saved.facts, self.facts)
+            if difference is not None:
+                trouble = Refused(f"{saved.folder} is of another run: {difference}")
+        except Refused as refused:
+            trouble = refused
+        said = next((word for word in self.words.share(str(trouble)) if word), None)
+        if said is not None or saved is None:
+            raise Refused(f"load: {said}")
+        return saved
+
+    def _spread(self, saved: Saved, mine: Tree) -> None:
+        before, now = saved.facts["world"], self.session.size
+        members = [saved.tree(f"member-{other}") for other in range(before)]
+        named = [saved.tree(numbered("optimizer", n))["state"] for n in range(len(self.session.courses))]
+        tensors = [saved.tensors(numbered("model", n)) for n in range(len(self.models))]
+        spread(self.session, self.models, tensors, members, named)
+        if self.session.place.member == 0 and before != now:
+            tell(f"step {saved.step} was saved by {before} workers and goes on with {now}: all start from the average "
+                 "and the optimizer's whole state; what was not sent keeps its sum, other memories begin anew")  # fmt: skip
+
+    @torch.no_grad()
+    def _put_frozen(self, saved: Saved) -> None:
+        """Parameters that nobody trains, which are the same everywhere."""
+        trained = {id(t) for course in self.session.courses for strand in course.strands for t in strand.tensors}
+        for number, model in enumerate(self.models):
+            frozen = {n: p for n, p in model.named_parameters() if id(p) not in trained}
+            tensors = saved.tensors(numbered("model", number)) if frozen else {}
+            for name, parameter in frozen.items():
+                parameter.copy_(tensors[name])
+
+
+def numbered(name: str, number: int) -> str:
+    """The first of its kind has the plain name."""
+    return f"{name}-{number}" if number else name
+
+
+def differs(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
+    """What stands in the way of going on, in words."""
+    for name in ("strategy", "seed", "optimizers"):
+        if there.get(name) != here[name]:
+            return f"{name} is {there.get(name)!r} there, {here[name]!r} here"
+    for name, value in here["same"].items():
+        if (said := there.get("same", {}).get(name)) != value:
+            return f"{name} is {said!r} there, {value!r} here"
+    for one, two in zip(there["tensors"], here["tensors"], strict=False):
+        if one != two:
+            return f"parameter {one[0]} is {one[1]} there, {two[0]} is {two[1]} here"
+    old, new = len(there["tensors"]), len(here["tensors"])
+    return None if old == new else f"its model has {old} parameters that train, this one {new}"
+
+
+def _named_tensors(strand: Any) -> Any:
+    return zip(strand.layout.names, strand.tensors, strict=True)

@@ -1,0 +1,75 @@
+"""Going on in a world of another size, or with parameters shared out otherwise: from the average of those who saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gossamer.engine.loop.session import Session
+from gossamer.engine.loop.state import Tree, put_desks, set_course
+from gossamer.engine.loop.steps import Named, portion, remember
+from gossamer.engine.loop.strand import Strand
+from gossamer.parts.codec import Codec
+
+FRESH: Tree = {"inbox": None, "mass": 1.0, "version": 0, "pushes": 0, "letters": 0}
+
+
+@torch.no_grad()
+def spread(
+    session: Session,
+    models: Sequence[nn.Module],
+    plain: Sequence[Mapping[str, Tensor]],
+    members: Sequence[Tree],
+    named: Sequence[Named],
+) -> None:
+    """All start from the average and what the optimizers remember in all; what was not yet sent keeps its sum."""
+    for number, course in enumerate(session.courses):
+        olds = [tree["courses"][number] for tree in members]
+        set_course(course, olds[0])
+        for n, strand in enumerate(course.strands):
+            parts = [old["strands"][n] for old in olds]
+            _put_average(strand, session, models, plain, parts)
+            remember(strand, course.optimizer, portion(strand, named[number]))
+            put_desks(strand, [_desk(strand, slot, parts, session.size) for slot in range(len(parts[0]["desks"]))])
+            for slot, hub in strand.stepper.hubs.items():
+                hub.resume({**parts[0]["hubs"][slot], "told": []})
+            strand.stepper.resume(course.step)
+    for model, tensors in zip(models, plain, strict=True):
+        for name, buffer in model.named_buffers():
+            if name in tensors:
+                buffer.copy_(tensors[name])
+
+
+def _put_average(
+    strand: Strand, session: Session, models: Sequence[nn.Module], plain: Sequence[Mapping[str, Tensor]], parts: Any
+) -> None:
+    """By name; a parameter that no model holds is averaged from what the members kept of it."""
+    homes = {id(p): plain[m][n] for m, model in enumerate(models) for n, p in model.named_parameters()}
+    with strand.stepper.still():
+        for tensor, view, name in zip(strand.tensors, strand.replica.views, strand.layout.names, strict=True):
+            found = homes.get(id(tensor))
+            if found is None:
+                found = torch.stack([part["parameters"][name].double() for part in parts]).mean(0)
+            view.copy_(found)
+
+
+def _desk(strand: Strand, slot: int, parts: Sequence[Tree], size: int) -> Tree:
+    """Memories of what was not sent keep their sum, those on which all agreed are kept, others begin anew."""
+    olds = [part["desks"][slot]["memory"] for part in parts]
+    codec = strand.replica.desks[slot].exchange.codec
+    memory = {}
+    for name, first in olds[0].items():
+        every = [old[name] for old in olds if name in old]
+        if name in unsent(codec):
+            memory[name] = (torch.stack([each.double() for each in every]).sum(0) / size).to(first.dtype)
+        elif len(every) == len(olds) and all(torch.equal(first, other) for other in every[1:]):
+            memory[name] = first
+    return {**FRESH, "memory": memory}
+
+
+def unsent(codec: Codec) -> tuple[str, ...]:
+    """The memories in which a codec keeps what it has not sent yet."""
+    return ("residual", "momentum", "velocity") if codec.owns_momentum else ("residual",)
