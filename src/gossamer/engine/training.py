@@ -14,7 +14,7 @@ from gossamer.engine.job import TrainJob
 from gossamer.engine.loop.average import agreed, averaged, divergence, mean
 from gossamer.engine.loop.checkpoints import Checkpoints
 from gossamer.engine.loop.course import Course
-from gossamer.engine.loop.opening import open_session, tell
+from gossamer.engine.loop.opening import open_session
 from gossamer.engine.loop.place import join
 from gossamer.engine.shared import kernel
 from gossamer.parts.world import World
@@ -49,13 +49,10 @@ class Training:
         self.loss = 0.0
         self.began = time.perf_counter()
         self.session.watches.append(self._note)
-<<<<<<< HEAD
         self.session.events.append(self._event)
-=======
         same = {"task": job.task, "options": job.options, "optimizer": job.optimizer}
         kept = Path(job.resume or Path(job.folder) / "checkpoints")
-        self.checkpoints = Checkpoints(self.session, [self.model], kept, job.keep, same, self._warn)
->>>>>>> keep
+        self.checkpoints = Checkpoints(self.session, [self.model], kept, job.keep, same, self.session.say)
 
     def run(self) -> None:
         """Train, look at the average now and then, keep checkpoints."""
@@ -68,7 +65,9 @@ class Training:
                 self._evaluate()
             if (step + 1) % self.job.save_every == 0 or step + 1 == self.job.steps:
                 self.checkpoints.save(step + 1)
+            self.course.rested()
         self.session.close()
+        self.journal.close()
 
     def _resume(self) -> None:
         """Go on from the newest checkpoint, with the rates that this job says."""
@@ -91,15 +90,8 @@ class Training:
     def _note(self, _: Course, record: StepRecord) -> None:
         self.journal.write(msgspec.structs.replace(record, loss=self.loss))
 
-<<<<<<< HEAD
     def _event(self, what: str) -> None:
         self.journal.write(Event(time.perf_counter() - self.began, what, self.place.member))
-=======
-    def _warn(self, line: str) -> None:
-        """Something went wrong that does not stop the run."""
-        tell(line)
-        self.journal.write(Event(time.perf_counter() - self.began, line, self.place.member))
->>>>>>> keep
 
     def _header(self) -> Header:
         settings = {"fabric": self.session.fabric.name, "kernel": kernel.in_use(), "route": self.course.route}

@@ -1,4 +1,4 @@
-"""A session's checkpoints: what each member writes, what must be the same to go on, and how all go on or refuse alike."""
+"""A session's checkpoints: what each member writes, what must be the same to go on, how all go on or refuse alike."""
 
 from __future__ import annotations
 
@@ -126,8 +126,10 @@ class Checkpoints:
         tensors = [saved.tensors(numbered("model", n)) for n in range(len(self.models))]
         spread(self.session, self.models, tensors, members, named)
         if self.session.place.member == 0 and before != now:
-            tell(f"step {saved.step} was saved by {before} workers and goes on with {now}: all start from the average "
-                 "and the optimizer's whole state; what was not sent keeps its sum, other memories begin anew")  # fmt: skip
+            tell(
+                f"step {saved.step} was saved by {before} workers, and {now} go on: all start from the average and the"
+                " optimizer's whole state; what was not sent keeps its sum, other memories begin anew"
+            )
 
     @torch.no_grad()
     def _put_frozen(self, saved: Saved) -> None:

@@ -52,6 +52,10 @@ class Course:
         for strand in self.strands:
             strand.stepper.begin(self.step)
 
+    def rested(self) -> None:
+        """What went by since the last step was no waiting for data: an evaluation, a save."""
+        self._ended = time.perf_counter()
+
     def open(self, scale: float) -> None:
         """A backward begins whose gradients will be exchanged, mine counting `scale` times."""
         self.begin()
