@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.ask import DOOR, refused
-from tests.processes.living import all_there, none_runs, pids, shared
+from tests.processes.living import all_there, none_runs, nothing_new, pids, shared
 from torch.distributed.run import get_args_parser
 
 from gossamer.engine.launch.flags import parser, read
@@ -31,8 +32,9 @@ LISTENING = (  # a shell's background job starts deaf to Ctrl-C, and so would it
 @contextmanager
 def running(*words: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A launcher as a process of its own; whatever happens, it is gone at the end."""
-    pipe = subprocess.PIPE
-    launcher = subprocess.Popen([*DOOR[:2], LISTENING, "run", *words], stdout=pipe, stderr=pipe, text=True, cwd=folder)
+    pipe, env = subprocess.PIPE, {**os.environ, "TMPDIR": str(folder)}  # one that is killed cannot clear its folder
+    command = [*DOOR[:2], LISTENING, "run", *words]
+    launcher = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=folder, env=env)
     try:
         yield launcher
     finally:
@@ -46,7 +48,7 @@ def ended(*words: str, folder: Path) -> tuple[int, str, str]:
     with running(*words, folder=folder) as launcher:
         out, err = launcher.communicate(timeout=100)
     assert none_runs(pids(folder), 0.0)
-    assert shared() == before
+    assert nothing_new(before)
     return launcher.returncode, out, err
 
 
@@ -128,7 +130,7 @@ def test_workers_end_with_their_launcher(number: signal.Signals, code: int, tmp_
         _, err = launcher.communicate(timeout=20)
     assert launcher.returncode == code
     assert err == ("" if number == signal.SIGKILL else f"gossamer: stopped by {number.name}\n")
-    assert shared() == before
+    assert nothing_new(before)
 
 
 def test_those_that_miss_it_do_not_hide_the_first(tmp_path: Path) -> None:
@@ -145,7 +147,7 @@ def test_under_plain_torchrun_a_death_is_a_clean_stop(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert sorted(pids(tmp_path)) == [0, 1]
     assert none_runs(pids(tmp_path), 0.0)
-    assert shared() == before
+    assert nothing_new(before)
 
 
 @pytest.mark.parametrize(
