@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gossamer.engine.loop.keeping import Loaded, averaged, load, save
     from gossamer.engine.loop.prepare import prepare
     from gossamer.parts.refusal import Refused
     from gossamer.parts.world import World
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _HOMES = {
+    **dict.fromkeys(("Loaded", "averaged", "load", "save"), "engine.loop.keeping"),
     "prepare": "engine.loop.prepare",
     "Refused": "parts.refusal",
     "World": "parts.world",
@@ -27,8 +29,8 @@ _HOMES = {
     "Task": "tasks",
 }
 __all__ = [
-    "Cluster", "Exchange", "Optimizer", "Outcome", "Plan", "Refused", "Staged", "Strategy", "Task", "World", "parse",
-    "parse_trouble", "phases", "position", "prepare", "rehearse",
+    "Cluster", "Exchange", "Loaded", "Optimizer", "Outcome", "Plan", "Refused", "Staged", "Strategy", "Task", "World",
+    "averaged", "load", "parse", "parse_trouble", "phases", "position", "prepare", "rehearse", "save",
 ]  # fmt: skip
 
 

@@ -64,6 +64,12 @@ def session_of(model: nn.Module) -> Session:
     return found
 
 
+def models_of(model: nn.Module) -> list[nn.Module]:
+    """All models that were prepared together with this one, in their order; none if it was not."""
+    found = _sessions.get(model)
+    return [] if found is None else [each for each, session in _sessions.items() if session is found]
+
+
 def _refuse(things: tuple[Any, ...]) -> None:
     known = (nn.Module, torch.optim.Optimizer, DataLoader, LRScheduler, ReduceLROnPlateau)
     for thing in things:
