@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gossamer.engine.loop.prepare import prepare
+    from gossamer.engine.loop.weight import weight
     from gossamer.parts.refusal import Refused
     from gossamer.parts.world import World
     from gossamer.recipes import Optimizer
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 _HOMES = {
     "prepare": "engine.loop.prepare",
+    "weight": "engine.loop.weight",
     "Refused": "parts.refusal",
     "World": "parts.world",
     "Optimizer": "recipes",
@@ -28,7 +30,7 @@ _HOMES = {
 }
 __all__ = [
     "Cluster", "Exchange", "Optimizer", "Outcome", "Plan", "Refused", "Staged", "Strategy", "Task", "World", "parse",
-    "parse_trouble", "phases", "position", "prepare", "rehearse",
+    "parse_trouble", "phases", "position", "prepare", "rehearse", "weight",
 ]  # fmt: skip
 
 

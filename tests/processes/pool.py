@@ -103,9 +103,7 @@ class Pool:
             self._processes.append(process)
             threading.Thread(target=self._listen, args=(rank, process, self._said), daemon=True).start()
 
-    def _listen(
-        self, rank: int, process: subprocess.Popen[str], said: queue.Queue[tuple[int, str]]
-    ) -> None:
+    def _listen(self, rank: int, process: subprocess.Popen[str], said: queue.Queue[tuple[int, str]]) -> None:
         assert process.stdout is not None
         with suppress(ValueError):
             for line in process.stdout:
