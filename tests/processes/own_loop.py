@@ -114,7 +114,7 @@ def refusals(folder: Path) -> None:
 
 def exactly(folder: Path) -> None:
     """Within averaged() every rank has the mean of all, and afterwards its own."""
-    model, optimizer, *_ = things("local_sgd(every=100)", "auto")
+    model, _optimizer, *_ = things("local_sgd(every=100)", "auto")
     with torch.no_grad():
         for tensor in (*model.parameters(), model[1].running_mean):
             tensor.copy_(torch.full_like(tensor, float(dist.get_rank())))

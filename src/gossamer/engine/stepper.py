@@ -84,6 +84,12 @@ class Stepper:
         with self.still():
             self.replica.begin(step)
 
+    def open(self, step: int) -> list[int]:
+        """A backward begins, maybe not the first of the step: no bucket has left; which exchanges will, by slot."""
+        self._sent = [0] * len(self.exchanges)
+        leaving = [phase for phase in phases(self.strategy, step) if isinstance(phase, Send)]
+        return [phase.slot for phase in leaving if self._of_gradients(phase)]
+
     def mix(self, step: int) -> None:
         """The gradients are there: exchange those that no hub steps."""
         self.replica.computed()

@@ -71,7 +71,10 @@ def open_session(
                 raise Refused(f"prepare: {error}", "fabric='torch'") from None
             if place.member == 0:
                 tell(f"{error}; going on over torch")
-    courses = [Course(o, s, found, place.member, clip) for o, s in zip(optimizers, strands, strict=True)]
+    courses = [
+        Course(o, s, found, place.member, clip, [(name, tensor) for name, tensor in n if not tensor.requires_grad])
+        for o, s, n in zip(optimizers, strands, named, strict=True)
+    ]
     session = Session(courses, found, place, strategy, world)
     session.hook(models)
     if place.size > 1:

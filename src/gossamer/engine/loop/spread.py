@@ -43,7 +43,11 @@ def spread(
 
 
 def _put_average(
-    strand: Strand, session: Session, models: Sequence[nn.Module], plain: Sequence[Mapping[str, Tensor]], parts: Sequence[Tree]
+    strand: Strand,
+    session: Session,
+    models: Sequence[nn.Module],
+    plain: Sequence[Mapping[str, Tensor]],
+    parts: Sequence[Tree],
 ) -> None:
     """By name; a parameter that no model holds is averaged from what the members kept of it."""
     homes = {id(p): plain[m][n] for m, model in enumerate(models) for n, p in model.named_parameters()}
