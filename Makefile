@@ -2,15 +2,21 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format clean
+.PHONY: demo bench test check format clean
 
 $(VENV)/ready: pyproject.toml constraints.txt setup.py src/gossamer/engine/shared/kernel.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@
 
-demo: $(VENV)/ready  ## compare four strategies on imagined machines: a table and a plot
+demo: $(VENV)/ready  ## train the digits on four worker processes; then four strategies on imagined machines, with a plot
+	$(BIN)/gossamer train
 	$(BIN)/gossamer rehearse --compare allreduce 'local_sgd(every=8)' gossip_pull downpour --workers 8 --plot demo.png
+
+bench: $(VENV)/ready  ## ratios against gloo, DDP and the bare loop; takes a quarter of an hour, on a quiet machine
+	$(BIN)/python benchmarks/mix.py
+	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/overhead.py
 
 test: $(VENV)/ready  ## every test
 	$(BIN)/pytest -n 2 --dist worksteal

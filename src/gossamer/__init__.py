@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gossamer.engine.loop.keeping import Loaded, averaged, load, save
     from gossamer.engine.loop.prepare import prepare
+    from gossamer.engine.loop.weight import weight
     from gossamer.parts.refusal import Refused
     from gossamer.parts.world import World
     from gossamer.recipes import Optimizer
@@ -20,6 +21,7 @@ __version__ = "0.1.0"
 _HOMES = {
     **dict.fromkeys(("Loaded", "averaged", "load", "save"), "engine.loop.keeping"),
     "prepare": "engine.loop.prepare",
+    "weight": "engine.loop.weight",
     "Refused": "parts.refusal",
     "World": "parts.world",
     "Optimizer": "recipes",
@@ -30,7 +32,7 @@ _HOMES = {
 }
 __all__ = [
     "Cluster", "Exchange", "Loaded", "Optimizer", "Outcome", "Plan", "Refused", "Staged", "Strategy", "Task", "World",
-    "averaged", "load", "parse", "parse_trouble", "phases", "position", "prepare", "rehearse", "save",
+    "averaged", "load", "parse", "parse_trouble", "phases", "position", "prepare", "rehearse", "save", "weight",
 ]  # fmt: skip
 
 

@@ -43,5 +43,10 @@ def none_runs(processes: dict[int, int], seconds: float = 5.0) -> bool:
 
 
 def shared() -> set[str]:
-    """What lies in shared memory under a name."""
-    return set(os.listdir("/dev/shm"))
+    """What lies in shared memory under a name, but for the semaphores of other tests that run at the same time."""
+    return {name for name in os.listdir("/dev/shm") if not name.startswith("sem.mp-")}
+
+
+def nothing_new(before: set[str]) -> bool:
+    """Whether nothing stays in shared memory that was not there before."""
+    return soon(lambda: shared() <= before)

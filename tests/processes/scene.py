@@ -45,6 +45,8 @@ def go_wrong() -> None:
         case "leaves a child":
             there(99, subprocess.Popen(["sleep", "60"]).pid)
             os.kill(os.getpid(), signal.SIGKILL)
+        case "is gone":
+            os.kill(os.getpid(), signal.SIGKILL)
         case "is missed":
             time.sleep(0.2)
             raise ValueError("the cause")
@@ -81,7 +83,7 @@ def main() -> None:
         return
     if WHO == RANK:
         go_wrong()
-    if HOW == "is missed":
+    if HOW in ("is missed", "is gone"):
         miss()
     time.sleep(60)
 

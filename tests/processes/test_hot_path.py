@@ -7,16 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from tests.processes.pool import Member, everywhere
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from gossamer.engine.fabrics import Key, Pending
+from gossamer.engine.loop import strand as cut
 from gossamer.parts.codec import Heard, Wire
 from gossamer.parts.route import Route
-from tests.processes.pool import Member, everywhere
 
-WIDTH, LAYERS = 1024, 12
+WIDTH, LAYERS = 256, 12
 PAD = 0.012  # seconds a layer's backward is padded by
 
 
@@ -34,7 +35,7 @@ class Padded(torch.autograd.Function):
 
 
 class Deep(nn.Module):
-    """Layers of 4 MB each, with compute that is mostly waiting."""
+    """Layers of 256 KB each, with compute that is mostly waiting."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,8 +73,10 @@ class Slow:
 
 
 def slowed(member: Member, model: nn.Module, optimizer: torch.optim.Optimizer, rate: float) -> Slow:
-    """Prepare, and put the slow link between the stepper and its fabric."""
+    """Prepare with buckets of two layers, and put the slow link between the stepper and its fabric."""
+    before, cut.FIRST, cut.LATER = (cut.FIRST, cut.LATER), 1 << 16, 1 << 19  # type: ignore[misc]
     member.prepare(model, optimizer)
+    cut.FIRST, cut.LATER = before  # type: ignore[misc]
     strand = member.sessions[-1].courses[0].strands[0]
     strand.stepper.fabric = slow = Slow(strand.fabric, rate)
     return slow

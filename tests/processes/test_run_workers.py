@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.processes.living import all_there, none_runs, pids, shared
+from tests.processes.living import all_there, none_runs, nothing_new, pids, shared
 
 from gossamer.engine.launch import WorkerFailed, Workers
 from gossamer.parts.refusal import Refused
@@ -30,7 +30,7 @@ def failure(folder: Path, how: str, who: int, *words: str, size: int = 4) -> tup
             workers.wait()
         assert time.monotonic() - began < 5
         assert none_runs(pids(folder), 0.0)
-    assert shared() == before
+    assert nothing_new(before)
     return caught.value, heard
 
 
@@ -60,6 +60,12 @@ def test_those_that_miss_another_do_not_hide_it(tmp_path: Path) -> None:
     error, heard = failure(tmp_path, "is missed", 3)
     assert error.rank == 3 and error.traceback.endswith("ValueError: the cause\n")
     assert "gossamer.engine.lost.MemberLost: rank 0 misses somebody" in heard
+
+
+def test_one_that_was_killed_is_told_before_those_that_miss_it(tmp_path: Path) -> None:
+    error, heard = failure(tmp_path, "is gone", 3)
+    assert (error.rank, error.code) == (3, 137)
+    assert "gossamer.engine.lost.MemberLost: rank 0 misses somebody" in heard or not heard  # stopped before it could
 
 
 def test_where_all_miss_somebody_the_first_is_told(tmp_path: Path) -> None:
@@ -117,7 +123,8 @@ def test_all_is_fine(tmp_path: Path) -> None:
 
 
 def test_workers_end_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, SCENE, str(tmp_path), "sleeps", "9", "deaf"])
+    words = [SCENE, str(tmp_path), "sleeps", "9", "deaf"]
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, *words], env={**os.environ, "TMPDIR": str(tmp_path)})
     try:
         found = all_there(tmp_path, 3)
         assert not none_runs(found, 0.0)
@@ -125,6 +132,20 @@ def test_workers_end_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
         holder.kill()
         holder.wait()
     assert none_runs(found)
+
+
+def test_a_module_runs_as_it_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.py").write_text(Path(SCENE).read_text())
+    with Workers(["-m", "own", str(tmp_path), "is fine", "0"], 1) as workers:
+        workers.wait()
+    told = json.loads((tmp_path / "told-0").read_text())
+    assert (told["argv"][0], told["path"]) == (str(tmp_path / "own.py"), str(tmp_path))
+    with (
+        pytest.raises(Refused, match=r"rank 0: No module named json\.nothing"),
+        Workers(["-m", "json.nothing"], 1) as one,
+    ):
+        one.wait()
 
 
 @pytest.mark.parametrize("size", [0, -1, True, 5000])

@@ -61,6 +61,7 @@ class Stepper:
             self.service = Service(lines, self.hubs, replica, acknowledge=turns.scripted)
             self.counter = Counter(lines, acknowledged=turns.scripted)
         self.began = time.perf_counter()
+        self.waiting: float | None = None
         self.note = Note()
         self._sent: list[int] = []  # buckets that have left, by slot, in this step
         self._speaking: dict[tuple[int, int], list[Speaking]] = {}
@@ -82,6 +83,12 @@ class Stepper:
             self.turns.gate(step, gate)
         with self.still():
             self.replica.begin(step)
+
+    def open(self, step: int) -> list[int]:
+        """A backward begins, maybe not the first of the step: no bucket has left; which exchanges will, by slot."""
+        self._sent = [0] * len(self.exchanges)
+        leaving = [phase for phase in phases(self.strategy, step) if isinstance(phase, Send)]
+        return [phase.slot for phase in leaving if self._of_gradients(phase)]
 
     def mix(self, step: int) -> None:
         """The gradients are there: exchange those that no hub steps."""
@@ -358,7 +365,11 @@ class Stepper:
 
     @contextmanager
     def span(self, name: str) -> Iterator[None]:
-        """Count the seconds of what happens within."""
+        """Count the seconds of what happens within; waits can be seen from outside while they last."""
         began = time.perf_counter()
-        yield
-        self.note.spans[name] = self.note.spans.get(name, 0.0) + time.perf_counter() - began
+        self.waiting = began if name == "wait" else None
+        try:
+            yield
+        finally:
+            self.waiting = None
+            self.note.spans[name] = self.note.spans.get(name, 0.0) + time.perf_counter() - began

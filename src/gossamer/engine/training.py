@@ -14,7 +14,7 @@ from gossamer.engine.job import TrainJob
 from gossamer.engine.loop.average import agreed, averaged, divergence, mean
 from gossamer.engine.loop.checkpoints import Checkpoints
 from gossamer.engine.loop.course import Course
-from gossamer.engine.loop.opening import open_session, tell
+from gossamer.engine.loop.opening import open_session
 from gossamer.engine.loop.place import join
 from gossamer.engine.shared import kernel
 from gossamer.parts.world import World
@@ -49,9 +49,10 @@ class Training:
         self.loss = 0.0
         self.began = time.perf_counter()
         self.session.watches.append(self._note)
+        self.session.events.append(self._event)
         same = {"task": job.task, "options": job.options, "optimizer": job.optimizer}
         kept = Path(job.resume or Path(job.folder) / "checkpoints")
-        self.checkpoints = Checkpoints(self.session, [self.model], kept, job.keep, same, self._warn)
+        self.checkpoints = Checkpoints(self.session, [self.model], kept, job.keep, same, self.session.say)
 
     def run(self) -> None:
         """Train, look at the average now and then, keep checkpoints."""
@@ -71,6 +72,7 @@ class Training:
             self._evaluate()
         if last or step % self.job.save_every == 0:
             self.checkpoints.save(step)
+        self.course.rested()
 
     def _resume(self) -> None:
         """Go on from the newest checkpoint, with the rates that this job says."""
@@ -93,10 +95,8 @@ class Training:
     def _note(self, _: Course, record: StepRecord) -> None:
         self.journal.write(msgspec.structs.replace(record, loss=self.loss))
 
-    def _warn(self, line: str) -> None:
-        """Something went wrong that does not stop the run."""
-        tell(line)
-        self.journal.write(Event(time.perf_counter() - self.began, line, self.place.member))
+    def _event(self, what: str) -> None:
+        self.journal.write(Event(time.perf_counter() - self.began, what, self.place.member))
 
     def _header(self) -> Header:
         settings = {"fabric": self.session.fabric.name, "kernel": kernel.in_use(), "route": self.course.route}

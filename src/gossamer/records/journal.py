@@ -25,7 +25,7 @@ class Journal:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
-            self._file = path.open("ab")
+            self._file = path.open("ab", buffering=0)  # a line is there once written, whatever becomes of the run
             if torn:  # a killed run's last line must not spoil the first of this one
                 self._file.write(b"\n")
 
@@ -34,14 +34,18 @@ class Journal:
         if self._file is not None:
             self._file.write(self._encoder.encode(record) + b"\n")
 
+    def close(self) -> None:
+        """Nothing more is written."""
+        if self._file is not None:
+            self._file.close()
+
     def __enter__(self) -> Journal:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._file is not None:
-            self._file.close()
+        self.close()
 
 
 def decode(line: bytes) -> Record:

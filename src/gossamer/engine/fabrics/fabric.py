@@ -36,6 +36,7 @@ class Pending:
 
 
 Rows = list[list[int]]
+Board = Callable[[Sequence[int]], Callable[[], Rows]]
 
 
 class Fabric(Protocol):
@@ -67,8 +68,14 @@ class Fabric(Protocol):
         -1 also where looking would cost another pass over memory: the mix shows it, too.
         """
 
-    def vote(self, row: Sequence[int]) -> Callable[[], Rows]:
-        """Tell all members a few numbers; what comes back, once gradients were mixed, is everybody's."""
+    def board(self, width: int) -> Board:
+        """Where members tell each other `width` numbers: called with one's own, it gives back who reads everybody's.
+
+        They are read once something that all members take part in was mixed, and before the next mix begins.
+        """
+
+    def absent(self) -> list[int]:
+        """The members that this one waits for, as far as the fabric shows it; read by another thread."""
 
     def close(self) -> None:
         """Nothing more will be asked for."""

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gossamer.engine import mixes, routes
 from gossamer.engine.carrier import Carrier
-from gossamer.engine.fabrics.fabric import Key, Pending, Rows
+from gossamer.engine.fabrics.fabric import Board, Key, Pending, Rows
 from gossamer.parts.codec import Each, Heard, Max, Mean, Wire
 from gossamer.parts.route import Native, Route, counted
 from gossamer.replica import combine
@@ -87,8 +87,11 @@ class OverTorch:
             there.mul_(scale)
         return -1
 
-    def vote(self, row: Sequence[int]) -> Callable[[], Rows]:
+    def board(self, width: int) -> Board:
         """Gathered by the backend."""
+        return self._tell
+
+    def _tell(self, row: Sequence[int]) -> Callable[[], Rows]:
         mine = torch.tensor(row, dtype=torch.int64, device=self._device)
         rows = [torch.empty_like(mine) for _ in range(self.size)]
         work = dist.all_gather(rows, mine, async_op=True)
@@ -114,6 +117,10 @@ class OverTorch:
         if length:
             dist.recv(theirs, sender, tag=key.tag)
         return theirs
+
+    def absent(self) -> list[int]:
+        """A process group does not show whom it waits for."""
+        return []
 
     def close(self) -> None:
         """Nothing more will be asked for."""

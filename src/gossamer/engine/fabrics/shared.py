@@ -14,13 +14,13 @@ import torch
 from torch import Tensor
 from torch.distributed.distributed_c10d import Store
 
-from gossamer.engine.fabrics.fabric import Fabric, Key, Pending, Rows
+from gossamer.engine.fabrics.fabric import Board, Fabric, Key, Pending, Rows
+from gossamer.engine.lost import MemberLost
 from gossamer.engine.shared import Into, Lane, kernel
 from gossamer.parts.codec import Heard, Mean, Wire
 from gossamer.parts.route import Route
 
-Missing = Callable[[list[int], int, str], None]
-WIDEST = 4096  # numbers of a vote
+PATIENCE = 1800.0  # seconds after which nobody is waited for any longer; who is missing is said long before
 
 
 @dataclass(eq=False)
@@ -58,24 +58,23 @@ class Shared:
 
     looks = True
 
-    def __init__(self, beyond: Fabric, store: Store, name: str, missing: Missing) -> None:
+    def __init__(self, beyond: Fabric, store: Store, name: str) -> None:
         self.name = f"shared memory ({kernel.in_use()} kernel)"
         self.member, self.size, self.beyond = beyond.member, beyond.size, beyond
         self.sent: Counter[int] = beyond.sent
         self.heard: Counter[int] = beyond.heard
-        self._store, self._name, self._missing, self._lanes = store, name, missing, count()
+        self._store, self._name, self._lanes = store, name, count()
+        self._opened: list[Lane] = []
         self._places: dict[tuple[int, int], tuple[Lane, int]] = {}
         self._spares: dict[tuple[int, int, int | None, int, torch.dtype], list[Spare]] = {}
         self._under: list[Under] = []
-        self._votes = 0
-        self._board = self.lane(2 * WIDEST, torch.int64)
-        self._rows = [slot.numpy().reshape(2, WIDEST) for slot in self._board.slots]
 
     def lane(self, length: int, dtype: torch.dtype, cuts: Sequence[int] = (), **how: object) -> Lane:
         """A new lane; all members ask for the same ones in the same order."""
         name = f"{self._name}/lane/{next(self._lanes)}"
         lane = Lane.open(self._store, name, self.member, self.size, length, dtype, cuts, **how)  # type: ignore[arg-type]
-        lane.missing = self._missing
+        lane.alarm, lane.missing = PATIENCE, _lost
+        self._opened.append(lane)
         return lane
 
     def lend(self, like: Tensor, cuts: Sequence[int]) -> Tensor:
@@ -106,12 +105,21 @@ class Shared:
         """Over torch."""
         return self.beyond.neighbours(key, wire, weights, listeners)
 
-    def vote(self, row: Sequence[int]) -> Callable[[], Rows]:
-        """Numbers on a board, of which there are two: nobody is two votes ahead of one who still reads."""
-        self._votes += 1
-        side, length = self._votes % 2, len(row)
-        self._rows[self.member][side, :length] = row
-        return lambda: [rows[side, :length].tolist() for rows in self._rows]
+    def board(self, width: int) -> Board:
+        """Numbers in shared memory, on two sides: nobody is two mixes ahead of one who still reads."""
+        rows = [slot.numpy().reshape(2, width) for slot in self.lane(2 * width, torch.int64).slots]
+        turn = count()
+
+        def tell(row: Sequence[int]) -> Callable[[], Rows]:
+            side = next(turn) % 2
+            rows[self.member][side, :] = row
+            return lambda: [each[side].tolist() for each in rows]
+
+        return tell
+
+    def absent(self) -> list[int]:
+        """Those whose words are behind mine."""
+        return next((who for lane in list(self._opened) if (who := lane.behind())), [])
 
     def close(self) -> None:
         """Nothing more will be asked for."""
@@ -165,6 +173,10 @@ class Shared:
         under.settle()
         self._under.remove(under)
         self.heard[key.slot] += leaving(under.lane, under.bucket, body)
+
+
+def _lost(who: list[int], bucket: int, phase: str) -> None:
+    raise MemberLost(f"members {who} did not come within {PATIENCE / 60:.0f} minutes", who)
 
 
 def leaving(lane: Lane, bucket: int, body: Tensor) -> int:

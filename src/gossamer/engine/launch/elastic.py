@@ -16,6 +16,7 @@ from typing import Any
 
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.run import config_from_args
 
@@ -30,34 +31,44 @@ GRACE = 2  # seconds between asking a worker to end and killing it, unless --shu
 
 
 class Stopped(Exception):
-    """The launcher was asked to end, by this signal."""
+    """The launcher ended, and its workers with it, for a reason that lies with none of them."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name}")
-        self.code = 128 + number
+    def __init__(self, reason: str, code: int) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+def _asked(number: int) -> Stopped:
+    return Stopped(f"stopped by {signal.Signals(number).name}", 128 + number)
 
 
 def launch(words: Sequence[str]) -> None:
     """Run the command line to its end; raises what was refused, the first real failure of a worker, or `Stopped`."""
     asked = read(words)
-    with tempfile.TemporaryDirectory(prefix="gossamer-") as folder, _quiet(), _signals():
+    with tempfile.TemporaryDirectory(prefix="gossamer-", ignore_cleanup_errors=True) as folder, _quiet(), _signals():
         _prepare(asked, folder)
         config, command = _told(asked)
         with Guard(Path(folder), asked.shutdown_timeout) as guard:
-            try:
-                elastic_launch(config, command[0])(*command[1:])
-            except ChildFailedError as error:
-                deaths = [_death(guard, rank, failure) for rank, failure in error.failures.items()]
-                failure = blamed(deaths, notes_in(Path(folder)))
-            except SignalException as error:
-                raise Stopped(error.sigval) from None
-            except (ValueError, RuntimeError, AssertionError, TimeoutError) as error:
-                if guard.anybody:
-                    raise
-                raise Refused(f"run: no worker could be started: {error}") from None
-            else:
-                return
-        raise failure
+            failure = _play(config, command, guard, Path(folder))
+        if failure is not None:
+            raise failure
+
+
+def _play(config: LaunchConfig, command: list[Any], guard: Guard, folder: Path) -> Exception | None:
+    """Hand over to torch's launcher; what went wrong, if anything did."""
+    try:
+        elastic_launch(config, command[0])(*command[1:])
+    except ChildFailedError as error:
+        return blamed([_death(guard, rank, failure) for rank, failure in error.failures.items()], notes_in(folder))
+    except SignalException as error:
+        return _asked(error.sigval)
+    except (ValueError, RuntimeError, AssertionError, TimeoutError) as error:
+        if not guard.anybody:
+            return Refused(f"run: no worker could be started: {error.__cause__ or error}")
+        if not isinstance(error, RendezvousError):
+            raise
+        return _apart(guard, folder)
+    return None
 
 
 def _prepare(asked: Namespace, folder: str) -> None:
@@ -91,6 +102,14 @@ def _told(asked: Namespace) -> tuple[LaunchConfig, list[Any]]:
     return config, [entry, "-u", SHIM, *words[1:]]  # the first is torchrun's own -u
 
 
+def _apart(guard: Guard, folder: Path) -> Exception:
+    """Why a run ends that has lost its rendezvous: what workers here have noted, else it lies with another host."""
+    notes = notes_in(folder)
+    if any(pid in notes for pid in guard.deaths):
+        return blamed(guard.deaths.values(), notes)
+    return Stopped("the launcher of another host has ended, and all workers here were stopped", 1)
+
+
 def _death(guard: Guard, rank: int, failure: Any) -> Death:
     seen = guard.deaths.get(failure.pid)
     return Death(rank, failure.pid, failure.exitcode, float(failure.timestamp) if seen is None else seen.time)
@@ -113,7 +132,7 @@ def _signals() -> Iterator[None]:
     """Being asked to end is an exception, also before torch has set its own handlers."""
 
     def ask(number: int, frame: FrameType | None) -> None:
-        raise Stopped(number)
+        raise _asked(number)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

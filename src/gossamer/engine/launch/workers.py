@@ -45,7 +45,7 @@ class Workers:
         self.lines = [deque[str](maxlen=KEPT) for _ in range(size)]
         self._hear = hear
         self._said: SimpleQueue[tuple[int, str]] = SimpleQueue()
-        self._folder = tempfile.TemporaryDirectory(prefix="gossamer-")
+        self._folder = tempfile.TemporaryDirectory(prefix="gossamer-", ignore_cleanup_errors=True)
         self._vigil = Vigil()
         self._deaths: list[Death] = []
         self._processes: list[subprocess.Popen[str]] = []

@@ -51,6 +51,8 @@ def averaged(session: Session, models: Sequence[nn.Module]) -> Iterator[None]:
                 write(strand, mine)
             for buffer, mine in zip(buffers, kept, strict=True):
                 buffer.copy_(mine)
+        for course in session.courses:
+            course.rested()
 
 
 @torch.no_grad()

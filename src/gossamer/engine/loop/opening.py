@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import sys
+import threading
 from collections.abc import Callable, Sequence
 
 import torch
@@ -18,12 +19,13 @@ from gossamer.engine.fabrics.shared import Shared
 from gossamer.engine.lines import FOR_EVER, Lines
 from gossamer.engine.loop.agreement import agree, facts
 from gossamer.engine.loop.course import Course
-from gossamer.engine.loop.missing import Missing
+from gossamer.engine.loop.lookout import Lookout
 from gossamer.engine.loop.place import Place, alone
 from gossamer.engine.loop.session import Session, watch_for_failure
 from gossamer.engine.loop.strand import Strand
 from gossamer.engine.shared import Unshared
 from gossamer.engine.turns import Turns
+from gossamer.engine.watch import Post
 from gossamer.parts.refusal import Refused
 from gossamer.parts.world import World
 from gossamer.recipes import Borrowed, refuse_odd
@@ -55,8 +57,9 @@ def open_session(
         Borrowed(optimizer, [tensor for _, tensor in each]).suits(strategy)
     agree(place, facts(repr(strategy), seed, fabric, [*models, *optimizers], named))
     _start_alike(place, models, named)
-    missing = Missing(place)
-    for candidate in _fabrics(place, fabric, missing):
+    if place.size > 1 and threading.current_thread() is threading.main_thread():
+        Post(place.store, place.member)  # where others ask what this member is doing
+    for candidate in _fabrics(place, fabric):
         try:
             found = candidate()
             strands = [
@@ -68,12 +71,15 @@ def open_session(
                 raise Refused(f"prepare: {error}", "fabric='torch'") from None
             if place.member == 0:
                 tell(f"{error}; going on over torch")
-    courses = [Course(o, s, found, place.member, clip) for o, s in zip(optimizers, strands, strict=True)]
+    courses = [
+        Course(o, s, found, place.member, clip, [(name, tensor) for name, tensor in n if not tensor.requires_grad])
+        for o, s, n in zip(optimizers, strands, named, strict=True)
+    ]
     session = Session(courses, found, place, strategy, world)
-    missing.session = session
     session.hook(models)
     if place.size > 1:
         watch_for_failure()
+        session.lookout = Lookout(session)
         atexit.register(session.part)
     return session
 
@@ -83,7 +89,7 @@ def tell(line: str) -> None:
     print(f"gossamer: {line}", file=sys.stderr, flush=True)
 
 
-def _fabrics(place: Place, asked: str, missing: Missing) -> list[Callable[[], Fabric]]:
+def _fabrics(place: Place, asked: str) -> list[Callable[[], Fabric]]:
     """What may carry wires, the best first; all workers try the same ones in the same order."""
     if asked not in FABRICS:
         raise Refused(f"prepare: there is no fabric {asked!r}", ", ".join(FABRICS))
@@ -97,7 +103,7 @@ def _fabrics(place: Place, asked: str, missing: Missing) -> list[Callable[[], Fa
         raise Refused("prepare: the shared fabric needs all workers on one host", "fabric='torch'")
     if asked == "torch" or not place.one_host:
         return [torch_]
-    return [lambda: Shared(torch_(), place.store, "memory", missing), torch_]
+    return [lambda: Shared(torch_(), place.store, "memory"), torch_]
 
 
 def _strands(

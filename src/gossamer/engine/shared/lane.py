@@ -145,6 +145,15 @@ class Lane:
         """What each member said last, once all have announced a bucket after saying it."""
         return [int(number) for number in self._says[:, self._spoken % 2]]
 
+    def behind(self) -> list[int]:
+        """The members that I wait for, if I wait: those that have not come as far as I have."""
+        for which in (0, 1):
+            for bucket in range(len(self.bounds)):
+                words = self._table[:, which, bucket]
+                if who := behind(words, int(words[self.member])):
+                    return who
+        return []
+
     def _check(self, into: Into, weights: Sequence[float] | None) -> None:
         if into == Into.ONCE and self.whole is None:
             raise ValueError("this lane was opened without a shared result: open it with shared=True")
