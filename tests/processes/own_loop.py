@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import resource
 import shutil
 import signal
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 import torch.distributed as dist
 from tests.processes.resuming import sealed
@@ -25,7 +27,7 @@ STEPS, EVERY = 11, 4
 
 def things(strategy: str, fabric: str, width: int = 7) -> list[Any]:
     """A model that draws at random, an optimizer, a loader with a short last batch, a scheduler, a running average."""
-    torch.manual_seed(5)
+    torch.manual_seed(5), random.seed(5), numpy.random.seed(5)
     inputs = torch.randn(30, 6)
     data = TensorDataset(inputs, (inputs[:, 0] > 0).long())
     model = nn.Sequential(nn.Linear(6, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Dropout(0.2), nn.Linear(width, 2))
@@ -38,8 +40,8 @@ def things(strategy: str, fabric: str, width: int = 7) -> list[Any]:
     return [*prepared, scheduler, average]
 
 
-def train(folder: Path, strategy: str, fabric: str, steps: int = STEPS, dies: int | None = None) -> None:
-    """Start or go on, to the end; `dies`: the last rank is killed after that step."""
+def train(folder: Path, strategy: str, fabric: str, steps: int = STEPS, dies: int | None = None) -> list[Any]:
+    """Start or go on, to the end; `dies`: rank 1 is killed after that step."""
     given = things(strategy, fabric)
     model, optimizer, loader, scheduler, average = given
     done = gossamer.load(folder, *given, start=True).step
@@ -58,6 +60,7 @@ def train(folder: Path, strategy: str, fabric: str, steps: int = STEPS, dies: in
                 os.kill(os.getpid(), signal.SIGKILL)
             if done == steps:
                 break
+    return given
 
 
 def twice(folder: Path, strategy: str, fabric: str) -> None:
@@ -112,15 +115,26 @@ def refusals(folder: Path) -> None:
     (folder / f"said-{dist.get_rank()}.json").write_text(json.dumps(said))
 
 
+def grown(folder: Path) -> None:
+    """One worker's checkpoint, found in one.json's place, is where two go on from."""
+    given = things("allreduce", "auto")
+    found = gossamer.load(folder.parent / "one", *given)
+    model, optimizer = given[:2]
+    state = {name: tensor.tolist() for name, tensor in model.state_dict().items()}
+    remembered = [optimizer.state[p]["exp_avg"].tolist() for p in model.parameters() if p.requires_grad]
+    told = [found.step, found.extra, state, remembered, given[2].state(), optimizer.param_groups[0]["lr"]]
+    (folder / f"grown-{dist.get_rank()}.json").write_text(json.dumps(told))
+
+
 def exactly(folder: Path) -> None:
     """Within averaged() every rank has the mean of all, and afterwards its own."""
-    model, _optimizer, *_ = things("local_sgd(every=100)", "auto")
+    model, *_ = things("local_sgd(every=100)", "auto")
     with torch.no_grad():
         for tensor in (*model.parameters(), model[1].running_mean):
             tensor.copy_(torch.full_like(tensor, float(dist.get_rank())))
     with gossamer.averaged(model):
-        inside = [float(model[0].weight.mean()), float(model[1].running_mean.mean())]
-    after = [float(model[0].weight.mean()), float(model[1].running_mean.mean())]
+        inside = [model[0].weight.mean().item(), model[1].running_mean.mean().item()]
+    after = [model[0].weight.mean().item(), model[1].running_mean.mean().item()]
     (folder / f"mean-{dist.get_rank()}.json").write_text(json.dumps([inside, after]))
 
 
@@ -132,7 +146,7 @@ def main() -> None:
         return
     for name, (strategy, fabric) in json.loads((home / "cases.json").read_text()).items():
         twice(home / name, strategy, fabric)
-    for act in (full_disk, refusals, exactly):
+    for act in (full_disk, refusals, grown, exactly):
         (home / act.__name__).mkdir(exist_ok=True)
         act(home / act.__name__)
 

@@ -146,6 +146,12 @@ class Stepper:
             self._sent[slot] += 1
             self._speak(slot, step, number, buckets[number])
 
+    def meet(self) -> None:
+        """This member goes where all meet (an evaluation, a save): whoever a quorum left behind must get there, too."""
+        for slot, exchange in enumerate(self.exchanges):
+            if exchange.leaves_behind and self.service is not None:
+                self.service.rest(slot, OWNER)
+
     def rest(self, step: int) -> None:
         """Between two steps: hear out all that is under way, so that nothing of this member is on a wire.
 
@@ -159,6 +165,7 @@ class Stepper:
         for slot, pushes in sorted(self._pushing.items()):
             while pushes:
                 self._take_answer(slot)
+        self.meet()
         delays = {slot: ex.synchrony.delay for slot, ex in enumerate(self.exchanges)}
         self.replica.held = {key: held for key, held in self.replica.held.items() if key[1] + delays[key[0]] >= step}
         self._rested = step

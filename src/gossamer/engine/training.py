@@ -61,16 +61,21 @@ class Training:
         """Train, look at the average now and then, keep checkpoints."""
         if self.job.resume is not None:
             self._resume()
-        self.journal.write(self._header())
-        while (step := self.course.step) < self.job.steps:
-            self._step(step)
-            if (step + 1) % self.job.evaluate_every == 0 or step + 1 == self.job.steps:
-                self._evaluate()
-            if (step + 1) % self.job.save_every == 0 or step + 1 == self.job.steps:
-                self.checkpoints.save(step + 1)
-            self.course.rested()
-        self.session.close()
-        self.journal.close()
+        with self.journal:
+            self.journal.write(self._header())
+            while (step := self.course.step) < self.job.steps:
+                self._step(step)
+                self._look(step + 1)
+            self.session.close()
+
+    def _look(self, step: int) -> None:
+        """Between two steps: evaluate and save where it is time, and at the end."""
+        last = step == self.job.steps
+        if last or step % self.job.evaluate_every == 0:
+            self._evaluate()
+        if last or step % self.job.save_every == 0:
+            self.checkpoints.save(step)
+        self.course.rested()
 
     def _resume(self) -> None:
         """Go on from the newest checkpoint, with the rates that this job says."""

@@ -104,7 +104,7 @@ def _checkpoints(session: Session, models: Sequence[nn.Module], folder: str | Pa
     """One for each folder, so that trouble with a disk is told once."""
     known, root = _known.setdefault(session, {}), Path(folder).absolute()
     if root not in known:
-        known[root] = Checkpoints(session, models, root, keep)
+        known[root] = Checkpoints(session, models, root, keep, warn=session.say)
     known[root].keeper.keep = keep
     return known[root]
 
