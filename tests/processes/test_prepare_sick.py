@@ -60,7 +60,8 @@ def train(member: Member, strategy: str, bad: float, folder: Path) -> None:
     assert session_of(model).courses[0].skipped == 2
     said = [line for line in member.said.getvalue().splitlines() if "NaN or infinity" in line]
     expected = [
-        f"gossamer: step {step}: NaN or infinity in a gradient (rank {step - 2}, parameter 2.weight); applied on no rank"
+        f"gossamer: step {step}: NaN or infinity in a gradient (rank {step - 2}, parameter 2.weight);"
+        " applied on no rank"
         for step in (2, 3)
     ]
     assert said == (expected if member.rank == 0 else []), said

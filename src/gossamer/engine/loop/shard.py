@@ -90,7 +90,7 @@ class Shard:
     def step(self) -> None:
         """Step my share."""
         unused = [] if self.ours else [n for n, tensor in enumerate(self._strand.tensors) if tensor.grad is None]
-        gaps = [edge for place, edge in enumerate(self._edges()) if place in unused] if unused else []
+        gaps = [edge for place, edge in enumerate(self.edges) if place in unused] if unused else []
         self._part(gaps)
         for (values, slope), span in zip(self._grads, self.spans, strict=True):
             values.grad = None if any(_within(span, gap) for gap in gaps) else slope
