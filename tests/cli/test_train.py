@@ -96,7 +96,8 @@ def test_a_run_that_fails_says_how_to_go_on_and_goes_on(monkeypatch: pytest.Monk
     assert lines[-1] == "RuntimeError: the stand-in was told to fail"
     (folder,) = Path("runs").iterdir()
     assert f"journal in {folder}; last checkpoint: step 9; to go on: gossamer train --resume {folder}" in failed.stderr
-    assert "failed: rank 1 failed" in failed.stdout
+    assert "failed: rank 1: RuntimeError: the stand-in was told to fail" in failed.stdout
+    assert failed.stderr.count("Traceback") == 1
     monkeypatch.setenv("STAND_IN", "")
     found = told("train", "--resume", str(folder))
     assert (found["resumed_from"], found["steps"], found["failure"]) == (9, 40, None)

@@ -43,10 +43,22 @@ def none_runs(processes: dict[int, int], seconds: float = 5.0) -> bool:
 
 
 def shared() -> set[str]:
-    """What lies in shared memory under a name, but for the semaphores of other tests that run at the same time."""
-    return {name for name in os.listdir("/dev/shm") if not name.startswith("sem.mp-")}
+    """What lies in shared memory under a name."""
+    return set(os.listdir("/dev/shm"))
 
 
-def nothing_new(before: set[str]) -> bool:
-    """Whether nothing stays in shared memory that was not there before."""
-    return soon(lambda: shared() <= before)
+def left(before: set[str]) -> set[str]:
+    """What lies there now and did not before, stays, and is in nobody's hands: others on this host come and go."""
+    until, new = monotonic() + 0.5, shared() - before
+    while new and monotonic() < until:
+        sleep(0.05)
+        new &= shared()
+    held = "".join(_maps(path) for path in Path("/proc").glob("[0-9]*/maps")) if new else ""
+    return {name for name in new if f"/dev/shm/{name}" not in held}
+
+
+def _maps(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

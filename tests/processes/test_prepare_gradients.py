@@ -116,7 +116,7 @@ def test_weights_of_tokens(member: Member, gather: bool) -> None:
     member.prepare(model, optimizer)
     x, y = rows(36)
     for step in range(8):
-        cut = [*[0, 1 + step % 2, 5, 9][: member.size], 9]
+        cut = [*[0, 1 + step % 2, 5][: member.size], 9]
         if step == 5:
             cut[1] = 0  # member 0 has nothing that counts
         for turn in range(2 if gather else 1):

@@ -66,8 +66,7 @@ def _watched(
         with Workers(COMMAND, size, env, where, hear) as workers:
             workers.wait(look, POLL)
     except WorkerFailed as error:
-        first = str(error).partition("\n")[0].rstrip(":")
-        return Ending(f"failed: {first}", error.code if error.code > 0 else 1, str(error))
+        return Ending(f"failed: {error.short}", error.code if error.code > 0 else 1, str(error))
     except Stopped as error:
         return Ending("was stopped", error.code)
     return Ending()

@@ -64,8 +64,8 @@ class Progress:
         self.console.print(Text(" ".join(line(tally, self._steps, still).plain.split())))
 
     def hear(self, rank: int, line: str) -> None:
-        """What a worker printed."""
-        self.console.print(Text(f"[{rank}] {line}", style="dim"))
+        """What a worker printed, a line as long as it was."""
+        self.console.print(Text(f"[{rank}] {line}", style="dim"), soft_wrap=True)
 
     def _introduce(self, tally: Tally) -> None:
         """What carries the wires, said once."""

@@ -50,7 +50,6 @@ def end(found: Verdict, ending: Ending, run: Kept, as_json: bool) -> None:
     if ending.code:
         saved = f"last checkpoint: step {run.saved[-1]:,}" if run.saved else "no checkpoint yet"
         sys.stdout.flush()
-        print(f"gossamer: the run {ending.failure}", file=sys.stderr)
-        print(f"gossamer: journal in {run.name}; {saved}; to go on: {run.command}", file=sys.stderr)
-    if ending.words:
-        print(ending.words, file=sys.stderr)
+        how = f"journal in {run.name}; {saved}; to go on: {run.command}"
+        for line in (how, ending.words) if ending.words else (f"the run {ending.failure}", how):
+            print(f"gossamer: {line}", file=sys.stderr)

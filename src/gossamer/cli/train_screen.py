@@ -41,18 +41,23 @@ def _lines(found: Verdict) -> Iterator[tuple[str, Text]]:
     since = f" (from {found.resumed:,} on)" if found.resumed is not None else ""
     long = f"{told_seconds(found.seconds)}, {found.steps:,.0f} steps{since}, {found.epochs:.1f} epochs"
     yield "time", Text(f"{long}; {found.request.shares}")
-    yield "a step", _bar(found)
-    yield "efficiency", Text(f"{found.efficiency:.0%} of the time is compute{_crowded(found.request.world.size)}")
-    each = told_bytes(found.sent / max(1.0, found.played))
-    yield "bytes", Text(f"{told_bytes(found.sent)} sent per member, {each} a step")
-    if found.request.world.size > 1 and found.step:
-        yield "slowest", Text(why_slow(found.slow) if found.slow is not None else "nobody stands out")
+    yield from _speed(found) if found.played else ()
     if found.fabric is not None:
         yield "fabric", Text(found.fabric + (f", kernel {found.kernel}" if found.kernel is not None else ""))
     yield from _events(found)
     if (words := advice(found)) is not None:
         yield "next", Text(words, style="bold")
     yield "journal", Text(str(found.folder))
+
+
+def _speed(found: Verdict) -> Iterator[tuple[str, Text]]:
+    """What a step costs, of a run that has done any."""
+    yield "a step", _bar(found)
+    yield "efficiency", Text(f"{found.efficiency:.0%} of the time is compute{_crowded(found.request.world.size)}")
+    each = told_bytes(found.sent / found.played)
+    yield "bytes", Text(f"{told_bytes(found.sent)} sent per member, {each} a step")
+    if found.request.world.size > 1 and found.step:
+        yield "slowest", Text(why_slow(found.slow) if found.slow is not None else "nobody stands out")
 
 
 def _events(found: Verdict) -> Iterator[tuple[str, Text]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,12 +19,13 @@ from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.opening import open_session
 from gossamer.engine.loop.place import join
 from gossamer.engine.shared import kernel
+from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.records import Evaluation, Event, Header, Journal, StepRecord
 from gossamer.replica.local import drawing
 from gossamer.replica.states import rates, set_rates
-from gossamer.strategy import parse
+from gossamer.strategy import parse, parse_trouble
 from gossamer.tasks import Stream, build, evaluate
 
 
@@ -47,7 +49,8 @@ class Training:
         self.stream = Stream(self.task.size, job.batch, self.world)
         self.course = self.session.courses[0]
         self.journal = Journal(Path(job.folder) / f"journal-{self.place.member}.jsonl")
-        self.loss = 0.0
+        self.loss = self._pace = self._slept = 0.0
+        self.trouble = parse_trouble(job.trouble) if job.trouble else Script()
         self.began = time.perf_counter()
         self.session.watches.append(self._note)
         self.session.events.append(self._event)
@@ -87,6 +90,7 @@ class Training:
         batch = tuple(part[self.stream.indices(member, step)].to(device) for part in self.task.train)
         with drawing(device, self.world, (step, member)):
             loss, _, _ = self.task.loss(self.model, batch)
+        self._suffer(step)
         loss.backward()  # type: ignore[no-untyped-call]
         self.loss = loss.item()
         if self.job.clip is not None and not self.course.deferred:
@@ -94,7 +98,15 @@ class Training:
         self.optimizer.step()
         self.optimizer.zero_grad()
 
+    def _suffer(self, step: int) -> None:
+        """What the script of trouble has for this member: to die, or to compute so many times longer."""
+        if self.trouble.fatal(self.place.member, step):
+            os.kill(os.getpid(), signal.SIGKILL)
+        self._slept = (self.trouble.slowdown(self.place.member, step) - 1.0) * self._pace
+        time.sleep(self._slept)
+
     def _note(self, _: Course, record: StepRecord) -> None:
+        self._pace = max(0.0, record.spans["compute"] - self._slept)
         self.journal.write(msgspec.structs.replace(record, loss=self.loss))
 
     def _event(self, what: str) -> None:

@@ -16,7 +16,7 @@ from gossamer.parts.route import Route
 class Alone:
     """Nothing leaves, and nothing is waited for."""
 
-    looks = True
+    looks, ordered = True, False
 
     def __init__(self) -> None:
         self.name, self.member, self.size = "none (one worker)", 0, 1

@@ -52,6 +52,7 @@ class Fabric(Protocol):
     sent: Counter[int]
     heard: Counter[int]
     looks: bool  # whether `load` finds every NaN and infinity
+    ordered: bool  # whether mixes must begin in the same order on all members, even those of lent memory
 
     def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
         """Begin a mix of all members' wires."""

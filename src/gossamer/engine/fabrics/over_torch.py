@@ -25,7 +25,7 @@ class OverTorch:
     heard when it ends, always in the main thread.
     """
 
-    looks = False
+    looks, ordered = False, True
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         self.name = f"torch ({dist.get_backend()})"
@@ -34,7 +34,7 @@ class OverTorch:
         self.heard: Counter[int] = Counter()
         self._group, self._carrier = group, Carrier()
         self._device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-        self._lent: dict[tuple[int, int, int], Tensor] = {}
+        self._lent: dict[tuple[object, ...], Tensor] = {}
 
     def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
         """Begin a mix of all members' wires."""
@@ -106,7 +106,7 @@ class OverTorch:
         """A copy of one n-th of the body; that of a bucket lies where the last one did."""
         if key.bucket is None:
             return body * (1.0 / self.size)
-        place = (key.slot, key.turn, key.bucket)
+        place = (key.slot, key.turn, key.bucket, body.numel(), body.dtype, body.device)
         if place not in self._lent:
             self._lent[place] = torch.empty_like(body)
         return torch.mul(body, 1.0 / self.size, out=self._lent[place])

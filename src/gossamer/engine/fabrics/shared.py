@@ -56,7 +56,7 @@ class Spare:
 class Shared:
     """One member's hold on the host's memory; `beyond` carries what memory does not."""
 
-    looks = True
+    looks, ordered = True, False
 
     def __init__(self, beyond: Fabric, store: Store, name: str) -> None:
         self.name = f"shared memory ({kernel.in_use()} kernel)"

@@ -24,7 +24,7 @@ from gossamer.engine.launch.failure import Death, blamed, notes_in
 from gossamer.engine.launch.flags import read
 from gossamer.engine.launch.guard import Guard
 from gossamer.engine.launch.start import LOOPBACK, SHIM
-from gossamer.engine.launch.worker import NOTES, PARENT
+from gossamer.engine.launch.worker import ALOUD, NOTES, PARENT
 from gossamer.parts.refusal import Refused
 
 GRACE = 2  # seconds between asking a worker to end and killing it, unless --shutdown-timeout says otherwise
@@ -85,6 +85,8 @@ def _prepare(asked: Namespace, folder: str) -> None:
     if asked.workers > 1:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.update({NOTES: folder, PARENT: str(os.getpid())})
+    if asked.redirects != "0" or asked.tee != "0":
+        os.environ[ALOUD] = "1"
     journal = None if asked.journal is None else str(Path(asked.journal).absolute())
     for name, value in (("STRATEGY", asked.strategy), ("FABRIC", asked.fabric), ("JOURNAL", journal)):
         if value is not None:
@@ -98,8 +100,8 @@ def _told(asked: Namespace) -> tuple[LaunchConfig, list[Any]]:
     except (AssertionError, ValueError, RuntimeError, OSError) as error:
         raise Refused(f"run: {error}") from None
     if asked.no_python:
-        return config, [sys.executable, "-u", SHIM, "--exec", entry, *words]
-    return config, [entry, "-u", SHIM, *words[1:]]  # the first is torchrun's own -u
+        return config, [sys.executable, SHIM, "--exec", entry, *words]
+    return config, [entry, SHIM, *words[1:]]  # the first is torchrun's -u, under which the lines of workers mix
 
 
 def _apart(guard: Guard, folder: Path) -> Exception:

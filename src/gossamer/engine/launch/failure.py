@@ -42,12 +42,13 @@ class Death:
 class WorkerFailed(RuntimeError):
     """A worker failed, and all others were stopped: the first whose failure is its own."""
 
-    def __init__(self, rank: int, code: int, headline: str, traceback: str = "") -> None:
+    def __init__(self, rank: int, code: int, headline: str, traceback: str = "", short: str = "") -> None:
         super().__init__(f"{headline}\n{traceback}".rstrip("\n"))
         self.rank = rank
         self.code = code  # for a process that passes it on: the worker's own, or 128 and its signal
         self.headline = headline
         self.traceback = traceback
+        self.short = short or headline  # one line
 
 
 def notes_in(folder: Path) -> dict[int, Note]:
@@ -90,7 +91,9 @@ def told(death: Death, note: Note | None) -> WorkerFailed | Refused:
     if note is not None and note.refused:
         return Refused(f"{rank}: {note.message}")
     if note is not None and note.traceback:
-        return WorkerFailed(death.rank, note.code, f"{rank} failed, and all others were stopped:", note.traceback)
+        short = f"{rank}: {note.type}: {note.message}".splitlines()[0].removesuffix(": ")
+        said = f"{rank} failed, and all others were stopped:"
+        return WorkerFailed(death.rank, note.code, said, note.traceback, short)
     if note is None and death.code < 0:
         hint = "; if nobody did that, memory ran out" if death.code == -signal.SIGKILL else ""
         said = f"{rank} was killed by {_name(-death.code)}, and all others were stopped{hint}"

@@ -40,7 +40,7 @@ def start(
 
     It ends when the thread that called this ends: call from the main one, or one that outlives the worker.
     """
-    command = [sys.executable, "-u", SHIM, *words]
+    command = [sys.executable, SHIM, *words]
     pipe = subprocess.PIPE
     return subprocess.Popen(
         command, env=env, stdin=stdin, stdout=pipe, stderr=stderr, text=True, errors="replace", start_new_session=apart

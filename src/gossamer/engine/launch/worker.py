@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
+import io
 import json
 import os
 import runpy
@@ -15,9 +16,11 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
+from contextlib import redirect_stderr
 from types import TracebackType
 
 NOTES, PARENT = "GOSSAMER_NOTES", "GOSSAMER_PARENT"  # the launcher's folder for notes, and its process
+ALOUD = "GOSSAMER_ALOUD"  # set where what a worker says goes elsewhere than what its launcher says
 PR_SET_PDEATHSIG = 1
 LINGER = 2.0  # seconds
 LONGEST = 100_000  # characters of a traceback
@@ -32,6 +35,7 @@ def main() -> None:
     """`worker.py SCRIPT ARGS...`, `worker.py -m MODULE ARGS...` or `worker.py --exec COMMAND ARGS...`."""
     end_with(int(os.environ.pop(PARENT, "0")))
     faulthandler.enable()
+    whole_lines()
     notes, words = os.environ.pop(NOTES, ""), sys.argv[1:]
     sign_in(notes)
     try:
@@ -59,6 +63,13 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
 
+def whole_lines() -> None:
+    """Let each line leave in one piece and as soon as it ends, so that those of many workers do not mix."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
+
+
 def sign_in(notes: str) -> None:
     """Say in the name of an empty file which process plays which rank, in which attempt."""
     if notes:
@@ -81,14 +92,24 @@ def run(words: list[str]) -> None:
 
 
 def tell(notes: str, error: BaseException) -> int:
-    """Print the error as python would, unless it is a refusal that the launcher tells; leave a note; the exit code."""
+    """Leave a note of the error and let the script's own hook hear of it; print it unless the launcher will: the code.
+
+    A traceback is shown once, and last: by the launcher, who knows whose was the first.
+    """
     code = 2 if refused(error) else 1
     leave(notes, error, code)
     if code == 1:
-        sys.excepthook(type(error), error, error.__traceback__)
+        with redirect_stderr(io.StringIO() if notes and not _aloud() else sys.stderr):
+            sys.excepthook(type(error), error, error.__traceback__)
     elif not notes:
         print(f"gossamer: {error}", file=sys.stderr)
     return code
+
+
+def _aloud() -> bool:
+    """Whether a traceback is printed here, too: into a log, or as the launcher will start anew and say nothing."""
+    tried, most = (os.environ.get(f"TORCHELASTIC_{name}", "0") for name in ("RESTART_COUNT", "MAX_RESTARTS"))
+    return ALOUD in os.environ or int(tried) < int(most)
 
 
 def leave(notes: str, error: BaseException, code: int) -> None:

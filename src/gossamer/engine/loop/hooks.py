@@ -47,8 +47,8 @@ class Gate:
         if torch.is_grad_enabled() and module is self._owner():
             self._session.begin(self._courses)
 
-    def __reduce__(self) -> str:
-        return "idle"
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        return _idle, ()
 
 
 class NoSync:
@@ -60,12 +60,20 @@ class NoSync:
     def __call__(self) -> AbstractContextManager[None]:
         return self._session.no_sync()
 
-    def __reduce__(self) -> tuple[type[nullcontext[None]], tuple[()]]:
-        return nullcontext, ()
+    def __reduce__(self) -> tuple[Any, tuple[()]]:
+        return _unsynced, ()
 
 
-def idle(*_: object) -> None:
-    """The gate of a copy."""
+def _idle() -> Any:
+    """The gate of a copy, or of a model that was saved whole."""
+    return _pass
+
+
+def _pass(*_: object) -> None: ...
+
+
+def _unsynced() -> type[nullcontext[None]]:
+    return nullcontext
 
 
 def hook_optimizer(session: Session, course: Course) -> None:

@@ -142,19 +142,19 @@ class Session:
         if not self.syncing:
             course.gathered = self._spent = True
             return
-        if course not in self._open:
-            self._enter(course)
+        graph = torch._C._current_graph_task_id()
+        if graph != self._graph or course not in self._open:
+            self._enter(course, graph)
         strand.arrived(place, course.step)
 
-    def _enter(self, course: Course) -> None:
+    def _enter(self, course: Course, graph: int) -> None:
         """The first gradient of a course in a backward; its end is heard of by a callback of autograd's own."""
-        graph = torch._C._current_graph_task_id()
         if self._graph is None:
             _refuse_nested()
             self._graph = graph
             Variable._execution_engine.queue_callback(self._over)
         elif self._graph != graph:
-            raise NESTED
+            raise Refused(*NESTED)
         course.open(1.0 if self._weighed else self.scale)
         self._open.append(course)
 
@@ -219,7 +219,7 @@ def latest() -> Session | None:
 
 
 _latest: list[ref[Session]] = []
-NESTED = Refused("a backward inside a backward cannot be followed", "checkpoint(..., use_reentrant=False)")
+NESTED = ("a backward inside a backward cannot be followed", "checkpoint(..., use_reentrant=False)")
 _INNER = BackwardCFunction.apply.__code__  # python's frame around every backward of a function of one's own
 
 
@@ -229,4 +229,4 @@ def _refuse_nested() -> None:
     while frame.f_back is not None:
         frame = frame.f_back
         if frame.f_code is _INNER:
-            raise NESTED
+            raise Refused(*NESTED)

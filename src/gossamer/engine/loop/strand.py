@@ -61,7 +61,8 @@ class Strand:
             tensor.data = view
         self.early = self._places(self._busy, among_members)
         self.pushed = self._places(self._busy, lambda ex: ex.updates_at_hub)
-        self.scale, self.sick, self.noticed = 1.0, -1, -1
+        self.scale, self.sick, self.noticed, self.leads = 1.0, -1, -1, False
+        self._free = not fabric.ordered and all(self._lies(slot) for slot in self.buckets)
         self.rows: Callable[[], Rows] | None = None
         self._board = fabric.board(2 + -(-len(self.tensors) // WORD)) if self._told(self._busy) else None
         self._regions = {s: [self._region(c) for c in cut] for s, cut in self.buckets.items()}
@@ -80,7 +81,10 @@ class Strand:
         self.sick, self.rows = -1, None
 
     def arrived(self, place: int, step: int) -> None:
-        """The gradient of a tensor is complete; buckets leave in their own order as they fill."""
+        """The gradient of a tensor is complete; buckets leave in their own order as they fill.
+
+        Where all members must begin mixes in one order, only the first exchange of the strand that leads leaves early.
+        """
         self.used[place] = True
         home = self.due.home.get(place)
         if home is None:
@@ -88,7 +92,7 @@ class Strand:
         slot, bucket = home
         due = self._due[slot]
         due[bucket] -= 1
-        if not due[bucket] and bucket == self._left[slot]:
+        if not due[bucket] and bucket == self._left[slot] and (self._free or (self.leads and slot == self.due.cut[0])):
             while self._left[slot] < len(due) and not due[self._left[slot]]:
                 self._leave(slot, step)
 
@@ -141,6 +145,8 @@ class Strand:
     def _vote(self) -> None:
         """Tell what I used and whether it was sick, once in a backward, before the last bucket leaves."""
         if self.rows is None and self.due.told and self._board is not None:
+            if not all(self.used):
+                self.look()
             self.rows = self._board(self._row())
 
     def _row(self) -> list[int]:
@@ -150,7 +156,7 @@ class Strand:
         return [self.sick + 1, int(all(used)), *words]
 
     def look(self) -> None:
-        """Gradients that came while nothing was exchanged count as used."""
+        """Gradients that came in an earlier backward, or while nothing was exchanged, count as used."""
         self.used = [tensor.grad is not None for tensor in self.tensors]
 
     @property
@@ -250,6 +256,11 @@ class Strand:
     def _region(self, bucket: Chosen) -> Tensor | None:
         span = bucket.span
         return None if span is None else self.replica.gradients[span[0] : span[1]]
+
+    def _lies(self, slot: int) -> bool:
+        """Whether an exchange's buckets are mixed where they lie, so that it matters not which one begins first."""
+        ex, most = self.replica.desks[slot].exchange, self.layout.length * self.layout.start.element_size()
+        return not ex.codec.lossy and all(ex.route.suited(nbytes).native for nbytes in (1, most))
 
     def _lent(self) -> Tensor:
         """Memory for the gradients, cut where the buckets of the only exchange that may be cut are."""
