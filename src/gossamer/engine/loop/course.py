@@ -189,8 +189,9 @@ class Course:
                 shard.gather()
         elif self.clip is not None:
             self._clip(self.clip)
-        for shard in self._shards:
-            shard.step()
+        for strand in self.strands:
+            if strand.shard is not None:
+                strand.shard.step(strand.unused(self._rows(strand)) if self.deferred else strand.bare())
 
     def _clip(self, most: float) -> None:
         """Clip by the norm of the whole mean gradient, of which each member knows its share."""
