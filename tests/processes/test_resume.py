@@ -39,9 +39,9 @@ OWN = {
 }
 
 
-def play(script: str, *words: str) -> list[list[str]]:
-    """Two workers run a script to its end; what each printed."""
-    with Workers([str(Path(__file__).with_name(script)), *words], 2, path=[ROOT]) as workers:
+def play(script: str, *words: str, size: int = 2) -> list[list[str]]:
+    """Workers run a script to its end; what each printed."""
+    with Workers([str(Path(__file__).with_name(script)), *words], size, path=[ROOT]) as workers:
         workers.wait()
         return [list(lines) for lines in workers.lines]
 
@@ -163,7 +163,7 @@ def test_what_was_not_sent_keeps_its_sum(ours: Path, tmp_path: Path) -> None:
     trees = [load(kept).tree(f"member-{member}") for member in (0, 1)]
     before = [tree["courses"][0]["strands"][0]["desks"][0]["memory"]["velocity"] for tree in trees]
     training = resuming.Training(resuming.job(tmp_path, strategy="dgc", workers=1, steps=20, resume=str(kept)))
-    training.checkpoints.load()
+    training.checkpoints.load(root=kept)
     now = training.course.strands[0].replica.desks[0].memory["velocity"]
     assert torch.allclose(now, before[0] + before[1], atol=1e-6)
     assert before[0].abs().sum() > 0 and training.course.step == resuming.STEPS
@@ -177,3 +177,9 @@ def test_a_loop_whose_worker_was_killed_ends_the_same(own: tuple[Path, list[list
     play("own_loop.py", str(tmp_path), "train", "allreduce", "shared")
     assert resuming.sealed(tmp_path) == json.loads((own[0] / "shared" / "first.json").read_text())
     assert shared() == before
+
+
+def test_whoever_a_quorum_leaves_behind_gets_to_saves_and_evaluations(tmp_path: Path) -> None:
+    (tmp_path / "cases.json").write_text(json.dumps({"quorum": {"strategy": "backup_workers"}}))
+    play("resuming.py", str(tmp_path), size=3)
+    assert sorted(resuming.sealed(tmp_path / "quorum" / "checkpoints")) == ["step-10", "step-12", "step-5"]

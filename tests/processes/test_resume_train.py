@@ -71,16 +71,21 @@ def test_killed_at_random_it_ends_the_same(whole: Path, tmp_path: Path) -> None:
     assert shared() == before
 
 
-def test_a_damaged_checkpoint_is_refused_in_one_line(whole: Path, tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_refused_and_the_one_before_goes_on(whole: Path, tmp_path: Path) -> None:
     (folder,) = (whole / "runs").iterdir()
-    kept = folder / "checkpoints"
     subprocess.run(["cp", "-r", str(whole / "runs"), str(tmp_path)], check=True)
-    file = tmp_path / "runs" / folder.name / kept.name / "step-60" / "member-1.safetensors"
+    file = tmp_path / "runs" / folder.name / "checkpoints" / "step-60" / "member-1.safetensors"
     file.write_bytes(file.read_bytes()[:-1])
     code, out, err = ended(begun(tmp_path, "--resume", "--steps", "70"))
     last = err.splitlines()[-1]
     assert (code, out) == (2, "") and "Traceback" not in err
-    assert "member-1.safetensors has" in last and str(file.parents[1] / "step-56") in last
+    assert "member-1.safetensors has" in last
+    offered = file.parents[1] / "step-56"
+    assert last.endswith(f"nearest that works: {offered}")
+    code, out, err = ended(begun(tmp_path, "--resume", str(offered), "--steps", "60", "--json"))
+    assert code == 0, err
+    assert json.loads(out)["resumed_from"] == 56
+    assert kept(tmp_path)["step-60"] == kept(whole)["step-60"]
 
 
 def test_a_disk_that_fails_is_said_once_and_training_goes_on(whole: Path, tmp_path: Path) -> None:

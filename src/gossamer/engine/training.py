@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import torch
 
+from gossamer.engine.checkpoint.names import step_of
 from gossamer.engine.job import TrainJob
 from gossamer.engine.loop.average import agreed, averaged, divergence, mean
 from gossamer.engine.loop.checkpoints import Checkpoints
@@ -54,7 +55,7 @@ class Training:
         self.session.watches.append(self._note)
         self.session.events.append(self._event)
         same = {"task": job.task, "options": job.options, "optimizer": job.optimizer}
-        kept = Path(job.resume or Path(job.folder) / "checkpoints")
+        kept = Path(job.folder) / "checkpoints"
         self.checkpoints = Checkpoints(self.session, [self.model], kept, job.keep, same, self.session.say)
 
     def run(self) -> None:
@@ -78,9 +79,10 @@ class Training:
         self.course.rested()
 
     def _resume(self) -> None:
-        """Go on from the newest checkpoint, with the rates that this job says."""
-        said = rates(self.optimizer)
-        self.checkpoints.load()
+        """Go on from a checkpoint, with the rates that this job says."""
+        said, chosen = rates(self.optimizer), Path(self.job.resume or "")
+        step = step_of(chosen)
+        self.checkpoints.load(step, root=chosen if step is None else chosen.parent)
         set_rates(self.optimizer, said)
 
     def _step(self, step: int) -> None:

@@ -61,9 +61,9 @@ class Checkpoints:
 
         return self.keeper.save(step, write, self.facts(things), member, self.words.share, gather)
 
-    def load(self, step: int | None = None, things: Sequence[str] = ()) -> tuple[int, Any]:
+    def load(self, step: int | None = None, things: Sequence[str] = (), root: Path | None = None) -> tuple[int, Any]:
         """All members go on from a checkpoint, or all refuse alike; its step, and what was saved beside."""
-        saved = self._agreed(step, things)
+        saved = self._agreed(root or self.root, step, things)
         member, before = self.session.place.member, saved.facts["world"]
         mine = saved.tree(f"member-{member if member < before else 0}")
         same = before == self.session.size and same_shares(self.session, mine)
@@ -103,11 +103,11 @@ class Checkpoints:
             state |= gathered(strand, [tree["courses"][number]["strands"][n] for tree in members])
         return {"state": state, "rates": members[0]["courses"][number]["rates"]}
 
-    def _agreed(self, step: int | None, things: Sequence[str]) -> Saved:
+    def _agreed(self, root: Path, step: int | None, things: Sequence[str]) -> Saved:
         """A checkpoint that every member finds whole and fit; what is wrong on one is said by all."""
         saved, trouble = None, Refused("")
         try:
-            saved = load(self.root, step)
+            saved = load(root, step)
             difference = differs(saved.facts, self.facts(things))
             if difference is not None:
                 trouble = Refused(f"{saved.folder} is of another run: {difference}")
