@@ -6,7 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gossamer.engine.loop.keeping import Loaded, averaged, load, save
     from gossamer.engine.loop.prepare import prepare
+    from gossamer.engine.loop.weight import weight
     from gossamer.parts.refusal import Refused
     from gossamer.parts.world import World
     from gossamer.recipes import Optimizer
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 _HOMES = {
+    **dict.fromkeys(("Loaded", "averaged", "load", "save"), "engine.loop.keeping"),
     "prepare": "engine.loop.prepare",
+    "weight": "engine.loop.weight",
     "Refused": "parts.refusal",
     "World": "parts.world",
     "Optimizer": "recipes",
@@ -27,8 +31,8 @@ _HOMES = {
     "Task": "tasks",
 }
 __all__ = [
-    "Cluster", "Exchange", "Optimizer", "Outcome", "Plan", "Refused", "Staged", "Strategy", "Task", "World", "parse",
-    "parse_trouble", "phases", "position", "prepare", "rehearse",
+    "Cluster", "Exchange", "Loaded", "Optimizer", "Outcome", "Plan", "Refused", "Staged", "Strategy", "Task", "World",
+    "averaged", "load", "parse", "parse_trouble", "phases", "position", "prepare", "rehearse", "save", "weight",
 ]  # fmt: skip
 
 

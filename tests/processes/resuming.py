@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import sys
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import msgspec
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 
 from gossamer.engine.job import TrainJob
 from gossamer.engine.training import Training
-from gossamer.tasks import Task
+from gossamer.tasks import Batch, Task
 from gossamer.tasks.task import classified
 
 STEPS, EVERY = 12, 5
+_calls = count(1)
 
 
 def dropping(seed: int = 0) -> Task:
@@ -27,6 +33,18 @@ def dropping(seed: int = 0) -> Task:
     data = (inputs, (inputs[:, 0] + inputs[:, 1] > 0).long())
     model = nn.Sequential(nn.Linear(6, 7), nn.BatchNorm1d(7), nn.ReLU(), nn.Dropout(0.2), nn.Linear(7, 2))
     return Task(model, data, data, classified)
+
+
+def mortal(seed: int = 0) -> Task:
+    """The same; at the step that DIES says ("7 worker", "7 launcher"), counted from the start of the process."""
+    task, (at, who) = dropping(seed), os.environ.get("DIES", "0 nobody").split()
+
+    def loss(model: Callable[..., Tensor], batch: Batch) -> tuple[Tensor, int, dict[str, Tensor]]:
+        if torch.is_grad_enabled() and next(_calls) == int(at) and os.environ.get("RANK") == "1":
+            os.kill(os.getpid() if who == "worker" else os.getppid(), signal.SIGKILL)
+        return classified(model, batch)
+
+    return replace(task, loss=loss)
 
 
 def job(folder: Path, **settings: object) -> TrainJob:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -30,8 +31,9 @@ LISTENING = (  # a shell's background job starts deaf to Ctrl-C, and so would it
 @contextmanager
 def running(*words: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A launcher as a process of its own; whatever happens, it is gone at the end."""
-    pipe = subprocess.PIPE
-    launcher = subprocess.Popen([*DOOR[:2], LISTENING, "run", *words], stdout=pipe, stderr=pipe, text=True, cwd=folder)
+    pipe, env = subprocess.PIPE, {**os.environ, "TMPDIR": str(folder)}  # one that is killed cannot clear its folder
+    command = [*DOOR[:2], LISTENING, "run", *words]
+    launcher = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=folder, env=env)
     try:
         yield launcher
     finally:

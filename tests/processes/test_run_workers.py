@@ -124,7 +124,8 @@ def test_all_is_fine(tmp_path: Path) -> None:
 
 
 def test_workers_end_with_a_launcher_that_is_killed(tmp_path: Path) -> None:
-    holder = subprocess.Popen([sys.executable, "-c", HOLDER, SCENE, str(tmp_path), "sleeps", "9", "deaf"])
+    words = [SCENE, str(tmp_path), "sleeps", "9", "deaf"]
+    holder = subprocess.Popen([sys.executable, "-c", HOLDER, *words], env={**os.environ, "TMPDIR": str(tmp_path)})
     try:
         found = all_there(tmp_path, 3)
         assert not none_runs(found, 0.0)

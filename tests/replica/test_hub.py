@@ -296,3 +296,33 @@ def test_a_hub_reads_sparse_wires(codec: TopK | ErrorFeedback) -> None:
     hub = opened(1, codec=codec)
     hub.push(0, 0, Each(pack(torch.tensor([1]), torch.tensor([5.0]))))
     assert near(hub.centre, 0.0, -5.0)
+
+
+def test_who_rests_is_not_waited_for_until_it_pushes_again() -> None:
+    hub = opened(3, Synchrony(quorum=AllBut(1)))
+    assert who(say(hub, 0, 0, 1.0, 0.0)) == [] and who(say(hub, 1, 0, 1.0, 0.0)) == [0, 1]
+    assert hub.rest(0) == [] and who(say(hub, 2, 0, 9.0, 9.0)) == [2]  # too late, and it hears so
+    assert say(hub, 2, 1, 1.0, 0.0) == []
+    assert who(hub.rest(1)) == [2]  # nobody else is there
+    assert hub.rest(2) == []  # now all have met
+    assert say(hub, 0, 2, 1.0, 0.0) == [] and who(say(hub, 1, 2, 1.0, 0.0)) == [0, 1]
+    assert hub.version == 3
+
+
+def test_a_hub_goes_on_from_its_state() -> None:
+    one, other = (opened(3, SOFT, merge=Adopt()) for _ in range(2))
+    for member in range(3):
+        say(one, member, 0, 1.0, float(member))
+    state = one.state()
+    assert len(state["told"]) == 1  # an open round
+    other.resume(state)
+    answers = [say(hub, 0, 1, 2.0, 2.0) for hub in (one, other)]
+    assert who(answers[0]) == who(answers[1]) == [0]
+    assert torch.equal(one.centre, other.centre) and one.version == other.version == 2
+
+
+def test_a_hub_of_another_world_keeps_its_centre() -> None:
+    one, other = opened(2), opened(3)
+    say(one, 0, 0, 1.0, 1.0), say(one, 1, 0, 3.0, 3.0)
+    other.resume(one.state())
+    assert near(other.centre, -2.0, -2.0) and other.version == 0

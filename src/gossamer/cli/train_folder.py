@@ -21,9 +21,10 @@ SETTINGS, JOB, CHECKPOINTS = "run.toml", "job.json", "checkpoints"
 
 @dataclass(frozen=True)
 class Kept:
-    """A run that is on disk."""
+    """A run that is on disk; `step` is the checkpoint it goes on from, if that is not the newest."""
 
     folder: Path
+    step: int | None = None
 
     @property
     def settings(self) -> Path:
@@ -34,6 +35,11 @@ class Kept:
     def checkpoints(self) -> Path:
         """Where its checkpoints are."""
         return self.folder / CHECKPOINTS
+
+    @property
+    def resumes(self) -> Path:
+        """Where it goes on from: the newest of its checkpoints, or one of them."""
+        return self.checkpoints if self.step is None else self.checkpoints / f"step-{self.step}"
 
     @property
     def saved(self) -> list[int]:
@@ -92,7 +98,7 @@ def make(under: str, strategy: str) -> Kept:
 
 
 def found(which: str, under: str) -> Kept:
-    """The run that is meant by a folder, by its name there, or as the newest; one that can go on."""
+    """The run that is meant by a folder, by its name there, by one of its checkpoints, or as the newest."""
     runs = sorted((each.parent for each in Path(under).glob(f"*/{SETTINGS}")), key=_age)
     if which == NEWEST:
         if not runs:
@@ -101,6 +107,9 @@ def found(which: str, under: str) -> Kept:
     for folder in (Path(which), Path(under) / which):
         if (folder / SETTINGS).is_file():
             return _goes_on(folder, runs)
+        run, step = folder.absolute().parent.parent, re.fullmatch(r"step-(\d+)", folder.name)
+        if step and (run / SETTINGS).is_file() and int(step[1]) in Kept(run).saved:
+            return Kept(run, int(step[1]))
     if Path(which).is_dir():
         raise Refused(f"resume: {which} holds no {SETTINGS}, so it is no run's folder", _last(runs))
     named = nearest(which, [each.name for each in reversed(runs)])
@@ -109,7 +118,7 @@ def found(which: str, under: str) -> Kept:
 
 def unfinished(run: Kept, steps: int) -> int:
     """The step a run goes on from; one that has no step left is refused."""
-    last = run.saved[-1]
+    last = run.saved[-1] if run.step is None else run.step
     if last >= steps:
         raise Refused(f"resume: {run.name} has done its {steps} steps", f"--resume {run.name} --steps {2 * last}")
     return last

@@ -31,7 +31,7 @@ class Ending:
 
 def play(request: Request, run: Kept, resumed: int | None, where: Sequence[str]) -> tuple[Verdict, Ending]:
     """Start the workers, watch them to the end, and sum up."""
-    resume = None if resumed is None else run.checkpoints
+    resume = None if resumed is None else run.resumes
     (run.folder / JOB).write_bytes(msgspec.json.encode(request.job(run.folder, resume)))
     tails, tally = [_tail(run, member) for member in range(request.world.size)], Tally()
     with Progress(request.steps, request.settings.batch) as progress, Wishes() as wishes:

@@ -28,7 +28,7 @@ class Job(msgspec.Struct, frozen=True):
 class TrainJob(msgspec.Struct, frozen=True):
     """A whole training run: `folder` takes journals and checkpoints, `batch` is each worker's share of a step.
 
-    `resume` is the folder of the checkpoints to go on from.
+    `resume` is the folder of the checkpoints to go on from, at the newest, or one of them.
     """
 
     folder: str

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gossamer.parts.codec import Each, Max, Mean
 
-PULL, TELL, TRADE, PUSH, BYE, TAKEN, ANSWER = range(7)
+PULL, TELL, TRADE, PUSH, BYE, TAKEN, ANSWER, REST = range(8)
 WIRES: tuple[type[Mean] | type[Max] | type[Each], ...] = (Mean, Max, Each)
 DTYPES = (
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,

@@ -21,6 +21,7 @@ from gossamer.engine.lines import (
     HEADER,
     HEAR,
     PULL,
+    REST,
     TAKEN,
     TELL,
     TRADE,
@@ -65,6 +66,13 @@ class Service:
                 raise self._trouble
             return self._mine[slot].popleft()
 
+    def rest(self, slot: int, owner: int) -> None:
+        """This member goes where all meet: the hub of a slot, which lives with `owner`, must not wait for it."""
+        if self.member == owner:
+            self._rest(self.member, slot)
+        else:
+            dist.send(head(REST, slot), owner, self.lines.asks, ASK)
+
     def close(self) -> None:
         """Say goodbye to all others and serve them until they do."""
         self._part(self.member)
@@ -89,6 +97,8 @@ class Service:
                 if kind == BYE:
                     goodbyes += 1
                     self._part(sender)
+                elif kind == REST:
+                    self._rest(sender, int(header[1]))
                 elif kind == PULL:
                     self._give(sender, int(header[1]))
                 elif kind == TELL:
@@ -107,6 +117,10 @@ class Service:
         with self.lock:
             for slot, hub in self.hubs.items() if not self._acknowledge else ():
                 self._deliver(slot, hub.leave(member))
+
+    def _rest(self, member: int, slot: int) -> None:
+        with self.lock:
+            self._deliver(slot, self.hubs[slot].rest(member))
 
     def _give(self, asker: int, slot: int) -> None:
         with self.lock:

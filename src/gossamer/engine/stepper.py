@@ -84,6 +84,12 @@ class Stepper:
         with self.still():
             self.replica.begin(step)
 
+    def open(self, step: int) -> list[int]:
+        """A backward begins, maybe not the first of the step: no bucket has left; which exchanges will, by slot."""
+        self._sent = [0] * len(self.exchanges)
+        leaving = [phase for phase in phases(self.strategy, step) if isinstance(phase, Send)]
+        return [phase.slot for phase in leaving if self._of_gradients(phase)]
+
     def mix(self, step: int) -> None:
         """The gradients are there: exchange those that no hub steps."""
         self.replica.computed()
@@ -140,6 +146,12 @@ class Stepper:
             self._sent[slot] += 1
             self._speak(slot, step, number, buckets[number])
 
+    def meet(self) -> None:
+        """This member goes where all meet (an evaluation, a save): whoever a quorum left behind must get there, too."""
+        for slot, exchange in enumerate(self.exchanges):
+            if exchange.leaves_behind and self.service is not None:
+                self.service.rest(slot, OWNER)
+
     def rest(self, step: int) -> None:
         """Between two steps: hear out all that is under way, so that nothing of this member is on a wire.
 
@@ -153,6 +165,7 @@ class Stepper:
         for slot, pushes in sorted(self._pushing.items()):
             while pushes:
                 self._take_answer(slot)
+        self.meet()
         delays = {slot: ex.synchrony.delay for slot, ex in enumerate(self.exchanges)}
         self.replica.held = {key: held for key, held in self.replica.held.items() if key[1] + delays[key[0]] >= step}
         self._rested = step

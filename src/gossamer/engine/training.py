@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import msgspec
 import torch
 
+from gossamer.engine.checkpoint.names import step_of
 from gossamer.engine.job import TrainJob
 from gossamer.engine.loop.average import agreed, averaged, divergence, mean
 from gossamer.engine.loop.checkpoints import Checkpoints
@@ -17,12 +19,13 @@ from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.opening import open_session
 from gossamer.engine.loop.place import join
 from gossamer.engine.shared import kernel
+from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.records import Evaluation, Event, Header, Journal, StepRecord
 from gossamer.replica.local import drawing
 from gossamer.replica.states import rates, set_rates
-from gossamer.strategy import parse
+from gossamer.strategy import parse, parse_trouble
 from gossamer.tasks import Stream, build, evaluate
 
 
@@ -46,33 +49,40 @@ class Training:
         self.stream = Stream(self.task.size, job.batch, self.world)
         self.course = self.session.courses[0]
         self.journal = Journal(Path(job.folder) / f"journal-{self.place.member}.jsonl")
-        self.loss = 0.0
+        self.loss = self._pace = self._slept = 0.0
+        self.trouble = parse_trouble(job.trouble) if job.trouble else Script()
         self.began = time.perf_counter()
         self.session.watches.append(self._note)
         self.session.events.append(self._event)
         same = {"task": job.task, "options": job.options, "optimizer": job.optimizer}
-        kept = Path(job.resume or Path(job.folder) / "checkpoints")
+        kept = Path(job.folder) / "checkpoints"
         self.checkpoints = Checkpoints(self.session, [self.model], kept, job.keep, same, self.session.say)
 
     def run(self) -> None:
         """Train, look at the average now and then, keep checkpoints."""
         if self.job.resume is not None:
             self._resume()
-        self.journal.write(self._header())
-        while (step := self.course.step) < self.job.steps:
-            self._step(step)
-            if (step + 1) % self.job.evaluate_every == 0 or step + 1 == self.job.steps:
-                self._evaluate()
-            if (step + 1) % self.job.save_every == 0 or step + 1 == self.job.steps:
-                self.checkpoints.save(step + 1)
-            self.course.rested()
-        self.session.close()
-        self.journal.close()
+        with self.journal:
+            self.journal.write(self._header())
+            while (step := self.course.step) < self.job.steps:
+                self._step(step)
+                self._look(step + 1)
+            self.session.close()
+
+    def _look(self, step: int) -> None:
+        """Between two steps: evaluate and save where it is time, and at the end."""
+        last = step == self.job.steps
+        if last or step % self.job.evaluate_every == 0:
+            self._evaluate()
+        if last or step % self.job.save_every == 0:
+            self.checkpoints.save(step)
+        self.course.rested()
 
     def _resume(self) -> None:
-        """Go on from the newest checkpoint, with the rates that this job says."""
-        said = rates(self.optimizer)
-        self.checkpoints.load()
+        """Go on from a checkpoint, with the rates that this job says."""
+        said, chosen = rates(self.optimizer), Path(self.job.resume or "")
+        step = step_of(chosen)
+        self.checkpoints.load(step, root=chosen if step is None else chosen.parent)
         set_rates(self.optimizer, said)
 
     def _step(self, step: int) -> None:
@@ -80,6 +90,7 @@ class Training:
         batch = tuple(part[self.stream.indices(member, step)].to(device) for part in self.task.train)
         with drawing(device, self.world, (step, member)):
             loss, _, _ = self.task.loss(self.model, batch)
+        self._suffer(step)
         loss.backward()  # type: ignore[no-untyped-call]
         self.loss = loss.item()
         if self.job.clip is not None and not self.course.deferred:
@@ -87,7 +98,15 @@ class Training:
         self.optimizer.step()
         self.optimizer.zero_grad()
 
+    def _suffer(self, step: int) -> None:
+        """What the script of trouble has for this member: to die, or to compute so many times longer."""
+        if self.trouble.fatal(self.place.member, step):
+            os.kill(os.getpid(), signal.SIGKILL)
+        self._slept = (self.trouble.slowdown(self.place.member, step) - 1.0) * self._pace
+        time.sleep(self._slept)
+
     def _note(self, _: Course, record: StepRecord) -> None:
+        self._pace = max(0.0, record.spans["compute"] - self._slept)
         self.journal.write(msgspec.structs.replace(record, loss=self.loss))
 
     def _event(self, what: str) -> None:

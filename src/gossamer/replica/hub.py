@@ -58,6 +58,7 @@ class Hub:
         self._pushes = dict.fromkeys(range(self.world.size), 0)
         self._waiting: list[_Waiting] = []
         self._known = dict.fromkeys(range(self.world.size), self.centre.clone()) if self.exchange.merge.compares else {}
+        self._resting: set[int] = set()
         self.holding = False  # answers are held back: several pushes come in the same moment
 
     def push(self, member: int, round: int, wire: Wire) -> list[tuple[int, Answer]]:
@@ -69,6 +70,7 @@ class Hub:
         waiting = _Waiting(member, round, max(0, self.version - round), late)
         value = decoded(ex.codec, wire, Block(self.centre, self.chosen.shapes))
         self._pushes[member] += 1
+        self._resting.discard(member)
         self._waiting.append(waiting)
         if late:
             self.dropped += 1
@@ -85,6 +87,14 @@ class Hub:
         """A member is gone: nobody waits for it any longer."""
         self._pushes.pop(member, None)
         self._waiting = [w for w in self._waiting if w.member != member]
+        self._close_rounds()
+        return self.free()
+
+    def rest(self, member: int) -> list[tuple[int, Answer]]:
+        """A member goes where all members meet: rounds close without it until it pushes again, or all are there."""
+        self._resting.add(member)
+        if self._resting >= self._pushes.keys():
+            self._resting.clear()
         self._close_rounds()
         return self.free()
 
@@ -148,7 +158,8 @@ class Hub:
             return False
         if self.exchange.synchrony.quorum is None:
             return self._pushes.keys() <= {waiting.member for waiting, _ in now}
-        return len(now) >= min(self.exchange.synchrony.closes(self.world.size), len(self._pushes))
+        present = len(self._pushes.keys() - self._resting)
+        return len(now) >= min(self.exchange.synchrony.closes(self.world.size), present)
 
     def _weighed(self, waiting: _Waiting, value: Tensor) -> Tensor:
         """What a contribution is worth now that it is counted."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
-from gossamer.engine.fabrics.fabric import Key, Pending, Rows
+from gossamer.engine.fabrics.fabric import Board, Key, Pending
 from gossamer.parts.codec import Wire, alone
 from gossamer.parts.route import Route
 
@@ -16,7 +16,7 @@ from gossamer.parts.route import Route
 class Alone:
     """Nothing leaves, and nothing is waited for."""
 
-    looks = True
+    looks, ordered = True, False
 
     def __init__(self) -> None:
         self.name, self.member, self.size = "none (one worker)", 0, 1
@@ -40,9 +40,9 @@ class Alone:
         torch.cat(list(sources), out=there)
         return -1
 
-    def vote(self, row: Sequence[int]) -> Callable[[], Rows]:
+    def board(self, width: int) -> Board:
         """One's own word."""
-        return lambda: [list(row)]
+        return lambda row: lambda: [list(row)]
 
     def absent(self) -> list[int]:
         """Nobody."""

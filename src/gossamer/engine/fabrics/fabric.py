@@ -36,6 +36,7 @@ class Pending:
 
 
 Rows = list[list[int]]
+Board = Callable[[Sequence[int]], Callable[[], Rows]]
 
 
 class Fabric(Protocol):
@@ -51,6 +52,7 @@ class Fabric(Protocol):
     sent: Counter[int]
     heard: Counter[int]
     looks: bool  # whether `load` finds every NaN and infinity
+    ordered: bool  # whether mixes must begin in the same order on all members, even those of lent memory
 
     def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
         """Begin a mix of all members' wires."""
@@ -67,8 +69,11 @@ class Fabric(Protocol):
         -1 also where looking would cost another pass over memory: the mix shows it, too.
         """
 
-    def vote(self, row: Sequence[int]) -> Callable[[], Rows]:
-        """Tell all members a few numbers; what comes back, once gradients were mixed, is everybody's."""
+    def board(self, width: int) -> Board:
+        """Where members tell each other `width` numbers: called with one's own, it gives back who reads everybody's.
+
+        They are read once something that all members take part in was mixed, and before the next mix begins.
+        """
 
     def absent(self) -> list[int]:
         """The members that this one waits for, as far as the fabric shows it; read by another thread."""

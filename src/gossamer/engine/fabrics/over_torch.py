@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gossamer.engine import mixes, routes
 from gossamer.engine.carrier import Carrier
-from gossamer.engine.fabrics.fabric import Key, Pending, Rows
+from gossamer.engine.fabrics.fabric import Board, Key, Pending, Rows
 from gossamer.parts.codec import Each, Heard, Max, Mean, Wire
 from gossamer.parts.route import Native, Route, counted
 from gossamer.replica import combine
@@ -25,7 +25,7 @@ class OverTorch:
     heard when it ends, always in the main thread.
     """
 
-    looks = False
+    looks, ordered = False, True
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         self.name = f"torch ({dist.get_backend()})"
@@ -34,7 +34,7 @@ class OverTorch:
         self.heard: Counter[int] = Counter()
         self._group, self._carrier = group, Carrier()
         self._device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-        self._lent: dict[tuple[int, int, int], Tensor] = {}
+        self._lent: dict[tuple[object, ...], Tensor] = {}
 
     def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
         """Begin a mix of all members' wires."""
@@ -87,8 +87,11 @@ class OverTorch:
             there.mul_(scale)
         return -1
 
-    def vote(self, row: Sequence[int]) -> Callable[[], Rows]:
+    def board(self, width: int) -> Board:
         """Gathered by the backend."""
+        return self._tell
+
+    def _tell(self, row: Sequence[int]) -> Callable[[], Rows]:
         mine = torch.tensor(row, dtype=torch.int64, device=self._device)
         rows = [torch.empty_like(mine) for _ in range(self.size)]
         work = dist.all_gather(rows, mine, async_op=True)
@@ -103,7 +106,7 @@ class OverTorch:
         """A copy of one n-th of the body; that of a bucket lies where the last one did."""
         if key.bucket is None:
             return body * (1.0 / self.size)
-        place = (key.slot, key.turn, key.bucket)
+        place = (key.slot, key.turn, key.bucket, body.numel(), body.dtype, body.device)
         if place not in self._lent:
             self._lent[place] = torch.empty_like(body)
         return torch.mul(body, 1.0 / self.size, out=self._lent[place])

@@ -14,14 +14,13 @@ import torch
 from torch import Tensor
 from torch.distributed.distributed_c10d import Store
 
-from gossamer.engine.fabrics.fabric import Fabric, Key, Pending, Rows
+from gossamer.engine.fabrics.fabric import Board, Fabric, Key, Pending, Rows
 from gossamer.engine.lost import MemberLost
 from gossamer.engine.shared import Into, Lane, kernel
 from gossamer.parts.codec import Heard, Mean, Wire
 from gossamer.parts.route import Route
 
 PATIENCE = 1800.0  # seconds after which nobody is waited for any longer; who is missing is said long before
-WIDEST = 4096  # numbers of a vote
 
 
 @dataclass(eq=False)
@@ -57,7 +56,7 @@ class Spare:
 class Shared:
     """One member's hold on the host's memory; `beyond` carries what memory does not."""
 
-    looks = True
+    looks, ordered = True, False
 
     def __init__(self, beyond: Fabric, store: Store, name: str) -> None:
         self.name = f"shared memory ({kernel.in_use()} kernel)"
@@ -69,9 +68,6 @@ class Shared:
         self._places: dict[tuple[int, int], tuple[Lane, int]] = {}
         self._spares: dict[tuple[int, int, int | None, int, torch.dtype], list[Spare]] = {}
         self._under: list[Under] = []
-        self._votes = 0
-        self._board = self.lane(2 * WIDEST, torch.int64)
-        self._rows = [slot.numpy().reshape(2, WIDEST) for slot in self._board.slots]
 
     def lane(self, length: int, dtype: torch.dtype, cuts: Sequence[int] = (), **how: object) -> Lane:
         """A new lane; all members ask for the same ones in the same order."""
@@ -109,12 +105,17 @@ class Shared:
         """Over torch."""
         return self.beyond.neighbours(key, wire, weights, listeners)
 
-    def vote(self, row: Sequence[int]) -> Callable[[], Rows]:
-        """Numbers on a board, of which there are two: nobody is two votes ahead of one who still reads."""
-        self._votes += 1
-        side, length = self._votes % 2, len(row)
-        self._rows[self.member][side, :length] = row
-        return lambda: [rows[side, :length].tolist() for rows in self._rows]
+    def board(self, width: int) -> Board:
+        """Numbers in shared memory, on two sides: nobody is two mixes ahead of one who still reads."""
+        rows = [slot.numpy().reshape(2, width) for slot in self.lane(2 * width, torch.int64).slots]
+        turn = count()
+
+        def tell(row: Sequence[int]) -> Callable[[], Rows]:
+            side = next(turn) % 2
+            rows[self.member][side, :] = row
+            return lambda: [each[side].tolist() for each in rows]
+
+        return tell
 
     def absent(self) -> list[int]:
         """Those whose words are behind mine."""

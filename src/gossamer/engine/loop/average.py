@@ -36,6 +36,8 @@ def averaged(session: Session, models: Sequence[nn.Module]) -> Iterator[None]:
     """
     strands = [strand for course in session.courses for strand in course.strands]
     buffers = [b for m in models for b in m.buffers() if b.is_floating_point()]
+    for strand in strands:
+        strand.stepper.meet()
     own = [strand.replica.parameters.clone() for strand in strands]
     kept = [buffer.clone() for buffer in buffers]
     with torch.no_grad():

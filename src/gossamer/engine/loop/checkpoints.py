@@ -1,4 +1,4 @@
-"""A session's checkpoints: what each member writes, what must be the same to go on, how all go on or refuse alike."""
+"""A session's checkpoints: what each member writes, what must be the same, and how all go on or refuse alike."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class Checkpoints:
 
     def __post_init__(self) -> None:
         self.keeper = Keeper(self.root, self.keep, self.warn)
-        self.words = Words(self.session.place, f"keep/{self.root.name}")
+        self.words = Words(self.session.place)
 
-    def save(self, step: int, beside: object = None) -> Path | None:
+    def save(self, step: int, beside: object = None, things: Sequence[str] = ()) -> Path | None:
         """All members save together, each with what it has `beside`; None where the disk failed one of them."""
         session, member = self.session, self.session.place.member
         rest(session)
@@ -59,11 +59,11 @@ class Checkpoints:
             named = [self._named(number, [tree, *others]) for number in range(len(session.courses))]
             return {numbered("optimizer", n): draft.put_tree(numbered("optimizer", n), t) for n, t in enumerate(named)}
 
-        return self.keeper.save(step, write, self.facts, member, self.words.share, gather)
+        return self.keeper.save(step, write, self.facts(things), member, self.words.share, gather)
 
-    def load(self, step: int | None = None) -> tuple[int, Any]:
+    def load(self, step: int | None = None, things: Sequence[str] = (), root: Path | None = None) -> tuple[int, Any]:
         """All members go on from a checkpoint, or all refuse alike; its step, and what was saved beside."""
-        saved = self._agreed(step)
+        saved = self._agreed(root or self.root, step, things)
         member, before = self.session.place.member, saved.facts["world"]
         mine = saved.tree(f"member-{member if member < before else 0}")
         same = before == self.session.size and same_shares(self.session, mine)
@@ -77,16 +77,15 @@ class Checkpoints:
         self.words.share("")  # nobody begins before all are there
         return saved.step, mine["beside"]
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What a checkpoint says of who wrote it."""
+    def facts(self, things: Sequence[str]) -> dict[str, Any]:
+        """What a checkpoint says of who wrote it; `things` are the kinds of what was saved beside."""
         session = self.session
         tensors = [[n, sides(t)] for c in session.courses for s in c.strands for n, t in _named_tensors(s)]
         optimizers = [type(course.optimizer).__name__ for course in session.courses]
         return {
             "gossamer": version("gossamer"), "torch": str(torch.__version__), "world": session.size,
             "strategy": repr(session.strategy), "seed": session.world.seed, "optimizers": optimizers,
-            "tensors": tensors, "same": self.same,
+            "tensors": tensors, "things": list(things), "same": self.same,
         }  # fmt: skip
 
     @property
@@ -104,12 +103,12 @@ class Checkpoints:
             state |= gathered(strand, [tree["courses"][number]["strands"][n] for tree in members])
         return {"state": state, "rates": members[0]["courses"][number]["rates"]}
 
-    def _agreed(self, step: int | None) -> Saved:
+    def _agreed(self, root: Path, step: int | None, things: Sequence[str]) -> Saved:
         """A checkpoint that every member finds whole and fit; what is wrong on one is said by all."""
         saved, trouble = None, Refused("")
         try:
-            saved = load(self.root, step)
-            difference = differs(saved.facts, self.facts)
+            saved = load(root, step)
+            difference = differs(saved.facts, self.facts(things))
             if difference is not None:
                 trouble = Refused(f"{saved.folder} is of another run: {difference}")
         except Refused as refused:
@@ -127,8 +126,8 @@ class Checkpoints:
         spread(self.session, self.models, tensors, members, named)
         if self.session.place.member == 0 and before != now:
             tell(
-                f"step {saved.step} was saved by {before} workers, and {now} go on: all start from the average and the"
-                " optimizer's whole state; what was not sent keeps its sum, other memories begin anew"
+                f"step {saved.step} of {before} workers goes on with {now}: all start from the average and the whole "
+                "state of the optimizer; what was not sent keeps its sum, other memories begin anew"
             )
 
     @torch.no_grad()
@@ -149,7 +148,7 @@ def numbered(name: str, number: int) -> str:
 
 def differs(there: Mapping[str, Any], here: Mapping[str, Any]) -> str | None:
     """What stands in the way of going on, in words."""
-    for name in ("strategy", "seed", "optimizers"):
+    for name in ("strategy", "seed", "optimizers", "things"):
         if there.get(name) != here[name]:
             return f"{name} is {there.get(name)!r} there, {here[name]!r} here"
     for name, value in here["same"].items():

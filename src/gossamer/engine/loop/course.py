@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import torch
+from torch import Tensor
 
 from gossamer.engine.fabrics import Fabric
 from gossamer.engine.fabrics.fabric import Rows
 from gossamer.engine.loop.shard import Shard
 from gossamer.engine.loop.strand import Strand
+from gossamer.parts.refusal import Refused
 from gossamer.records import StepRecord
 
 
@@ -26,11 +28,15 @@ class Course:
         fabric: Fabric,
         member: int,
         clip: float | None = None,
+        frozen: Sequence[tuple[str, Tensor]] = (),
     ) -> None:
         self.optimizer, self.strands, self.fabric, self.member, self.clip = optimizer, strands, fabric, member, clip
-        self.step, self.skipped, self.usual = 0, 0, 0.0  # `usual`: seconds of a step, lately
+        self.frozen, self.step, self.skipped, self.usual = frozen, 0, 0, 0.0  # `usual`: seconds of a step, lately
         self.begun = self.mixed = False
+        self.gathered = False  # whether a backward inside no_sync() has added to the gradients
         self.sick: list[tuple[int, str]] = []  # members whose gradient was no number, and where
+        self.alone = False  # whether nobody else knows of it
+        self._norms = fabric.board(1) if clip is not None else None
         self._ended = self._started = time.perf_counter()
 
     @property
@@ -44,11 +50,29 @@ class Course:
         exchanges = self.strands[0].stepper.exchanges
         return " + ".join(f"exchange {n} ({ex.payload.value} over {ex.topology!r})" for n, ex in enumerate(exchanges))
 
+    def refuse_thawed(self) -> None:
+        """Refuse tensors that were frozen when prepared, and train now: nobody has laid them out."""
+        for name, tensor in self.frozen:
+            if tensor.requires_grad:
+                raise Refused(
+                    f"optimizer.step(): parameter {name} was frozen when it was prepared, and trains now",
+                    "unfreezing it before prepare(...)",
+                )
+
+    @property
+    def elsewhere(self) -> str | None:
+        """Why the optimizer's memory is not with this member as a whole, if it is not."""
+        if self._shards:
+            return "with route=sharded each member remembers its share of the parameters"
+        if any(strand.pushed for strand in self.strands):
+            return "a hub steps the parameters, and remembers for all"
+        return None
+
     def begin(self) -> None:
         """The first forward of a step: pass the gate."""
         if self.begun:
             return
-        self.begun, self.mixed, self.sick = True, False, []
+        self.begun, self.mixed, self.sick, self.alone = True, False, [], False
         self._started = time.perf_counter()
         for strand in self.strands:
             strand.stepper.begin(self.step)
@@ -60,9 +84,15 @@ class Course:
     def open(self, scale: float) -> None:
         """A backward begins whose gradients will be exchanged, mine counting `scale` times."""
         self.begin()
+        if self.mixed and any(ex.synchrony.delay for ex in self.strands[0].leaving):
+            raise Refused(
+                "a second backward in one step, though gradients are exchanged with a delay",
+                "with model.no_sync(): around every backward but the last",
+            )
+        self.sick = []
         for strand in self.strands:
             strand.scale = scale
-            strand.open()
+            strand.open(self.step)
 
     def close(self) -> None:
         """The backward is over: mix, and let the user's gradients be what was mixed."""
@@ -74,11 +104,11 @@ class Course:
             for strand in self.strands:
                 strand.hand_out(self._rows(strand))
 
-    def finish(self, update: Callable[[], object]) -> StepRecord:
-        """Play the rest of the step around the update."""
+    def finish(self, update: Callable[[], object], *, overflown: bool = False) -> StepRecord:
+        """Play the rest of the step around the update, which is left out where the user's scaler saw an overflow."""
         self.begin()
-        if not self.mixed:  # every backward was inside no_sync(): what was gathered is exchanged now
-            self.open(self.strands[0].scale)
+        if not self.mixed:  # every backward was inside no_sync(): what was gathered, weighed, is exchanged now
+            self.open(1.0)
             for strand in self.strands:
                 strand.look()
             self.close()
@@ -91,12 +121,14 @@ class Course:
             with ExitStack() as still:
                 for strand in self.strands:
                     still.enter_context(strand.stepper.updating())
-                self._update(update)
+                self._update(update, overflown)
+        self.optimizer._opt_called = True  # type: ignore[attr-defined]  # a scheduler may step, whoever made the update
+        self._notice()
         with self.strands[0].stepper.span("wait"):
             for shard in self._shards:
                 shard.settle() if shard.ours else shard.fence()
         record = self._summed([strand.stepper.after(self.step) for strand in self.strands])
-        self.step, self.begun, self.mixed = self.step + 1, False, False
+        self.step, self.begun, self.mixed, self.gathered = self.step + 1, False, False, False
         return record
 
     @property
@@ -123,40 +155,50 @@ class Course:
         """Who was sick; where nobody looked, a spoilt mix shows, on all members alike."""
         for strand in self.strands:
             rows = self._rows(strand)
-            if not self.deferred and not strand.looks and strand.spoilt():
+            if not self.deferred and strand.due.told and not strand.looks and strand.spoilt():
                 rows = strand.ask_who()
             self.sick += strand.sick_members(rows)
 
     def _rows(self, strand: Strand) -> Rows:
         return strand.rows() if strand.rows is not None else []
 
-    def _update(self, update: Callable[[], object]) -> None:
+    def _update(self, update: Callable[[], object], overflown: bool) -> None:
         """Step the parameters, unless somebody's gradient is no number: then nobody steps, and who it was is known."""
-        if self.member is not None and not self.sick:
-            self.sick = [(self.member, name) for strand in self.strands for name in strand.sick_alone()]
-        overflown = getattr(self.optimizer, "found_inf", None)  # torch's GradScaler found what it looks for
-        if self.sick or (overflown is not None and float(overflown) > 0):
+        if not self.sick:
+            self._find([name for strand in self.strands for name in strand.sick_alone()])
+        if self.sick or overflown:
             self.skipped += 1
-            self.optimizer._opt_called = True  # type: ignore[attr-defined]  # a scheduler may step all the same
         elif self._shards:
             self._step_shares()
         else:
             update()
 
+    def _find(self, names: list[str]) -> None:
+        self.sick, self.alone = [(self.member, name) for name in names], bool(names)
+
+    def _notice(self) -> None:
+        """What was sent as nothing, or to a hub that passed it over, is known to this member only."""
+        noticed = [strand.name(strand.noticed) for strand in self.strands if strand.noticed >= 0]
+        for strand in self.strands:
+            strand.noticed = -1
+        if noticed and not self.sick:
+            self._find(noticed)
+
     def _step_shares(self) -> None:
-        self.optimizer._opt_called = True  # type: ignore[attr-defined]  # a scheduler asks for it
         if not self.deferred:
             for shard in self._shards:
                 shard.gather()
         elif self.clip is not None:
             self._clip(self.clip)
-        for shard in self._shards:
-            shard.step()
+        for strand in self.strands:
+            if strand.shard is not None:
+                strand.shard.step(strand.unused(self._rows(strand)) if self.deferred else strand.bare())
 
     def _clip(self, most: float) -> None:
         """Clip by the norm of the whole mean gradient, of which each member knows its share."""
         mine = sum(shard.norm_squared() for shard in self._shards)
-        rows = self.fabric.vote([int.from_bytes(struct.pack("<d", mine), "little", signed=True)])
+        assert self._norms is not None
+        rows = self._norms([int.from_bytes(struct.pack("<d", mine), "little", signed=True)])
         self._shards[0].fence()
         total = sum(struct.unpack("<d", row[0].to_bytes(8, "little", signed=True))[0] for row in rows())
         factor = most / (total**0.5 + 1e-6)

@@ -52,6 +52,7 @@ def open_session(
         raise Refused("prepare: needs at least one model and its optimizer", "prepare(model, optimizer, loader)")
     fits(strategy, world)
     named = [_named(number, optimizer, models) for number, optimizer in enumerate(optimizers)]
+    _refuse_twice(named)
     for optimizer, each in zip(optimizers, named, strict=True):
         refuse_odd(optimizer)
         Borrowed(optimizer, [tensor for _, tensor in each]).suits(strategy)
@@ -63,15 +64,20 @@ def open_session(
         try:
             found = candidate()
             strands = [
-                _strands(place, o, n, found, strategy, world, ours) for o, n in zip(optimizers, named, strict=True)
+                _strands(place, c, o, n, found, strategy, world, ours)
+                for c, (o, n) in enumerate(zip(optimizers, named, strict=True))
             ]
+            strands[0][0].leads = True
             break
         except Unshared as error:
             if fabric == "shared":
                 raise Refused(f"prepare: {error}", "fabric torch, or auto") from None
             if place.member == 0:
                 tell(f"{error}; going on over torch")
-    courses = [Course(o, s, found, place.member, clip) for o, s in zip(optimizers, strands, strict=True)]
+    courses = [
+        Course(o, s, found, place.member, clip, [(name, tensor) for name, tensor in n if not tensor.requires_grad])
+        for o, s, n in zip(optimizers, strands, named, strict=True)
+    ]
     session = Session(courses, found, place, strategy, world)
     session.hook(models)
     if place.size > 1:
@@ -105,6 +111,7 @@ def _fabrics(place: Place, asked: str) -> list[Callable[[], Fabric]]:
 
 def _strands(
     place: Place,
+    course: int,
     optimizer: torch.optim.Optimizer,
     named: Named,
     fabric: Fabric,
@@ -122,10 +129,11 @@ def _strands(
     served = any(exchange.hub or exchange.meets for exchange in slots(strategy))
     if served:
         alone(place)
-    return [
-        Strand(each, place, world, strategy, fabric, _lines() if served else None, _turns(place), optimizer, ours=ours)
-        for each in kinds.values()
-    ]
+    found = []
+    for number, each in enumerate(kinds.values()):
+        lines, turns = _lines() if served else None, _turns(place, course, number)
+        found.append(Strand(each, place, world, strategy, fabric, lines, turns, optimizer, ours=ours))
+    return found
 
 
 def _lines() -> Lines:
@@ -133,8 +141,8 @@ def _lines() -> Lines:
     return Lines(dist.new_group(timeout=FOR_EVER, backend="gloo"), dist.new_group(backend="gloo"), dist.new_group())
 
 
-def _turns(place: Place) -> Turns:
-    return Turns(place.store, "turns", place.member, place.size, None)
+def _turns(place: Place, course: int, strand: int) -> Turns:
+    return Turns(place.store, f"turns/{course}/{strand}", place.member, place.size, None)
 
 
 def _named(number: int, optimizer: torch.optim.Optimizer, models: Sequence[nn.Module]) -> list[tuple[str, Tensor]]:
@@ -150,6 +158,18 @@ def _named(number: int, optimizer: torch.optim.Optimizer, models: Sequence[nn.Mo
             raise Refused(f"prepare: parameter {names[id(p)]} is a DTensor", "a model that no other tool has sharded")
     order = {key: n for n, key in enumerate(names)}
     return [(names[id(p)], p) for p in sorted(held, key=lambda p: order[id(p)])]
+
+
+def _refuse_twice(named: Sequence[Named]) -> None:
+    """Refuse a parameter that two optimizers step: it would be laid out twice."""
+    seen: set[int] = set()
+    for each in named:
+        for name, tensor in each:
+            if id(tensor) in seen:
+                raise Refused(
+                    f"prepare: parameter {name} is stepped by two optimizers", "each parameter in one of them"
+                )
+        seen.update(id(tensor) for _, tensor in each)
 
 
 @torch.no_grad()

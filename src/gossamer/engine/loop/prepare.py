@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from torch.utils.data import DataLoader
 
@@ -20,12 +21,13 @@ from gossamer.parts.refusal import Refused
 from gossamer.strategy import AnyStrategy, Exchange, as_strategy, parse
 
 _sessions: WeakKeyDictionary[nn.Module, Session] = WeakKeyDictionary()
+_stepped: WeakSet[torch.optim.Optimizer] = WeakSet()
 
 
 def prepare(
     *things: Any,
     strategy: str | Exchange | AnyStrategy = "allreduce",
-    world: None = None,
+    world: dist.ProcessGroup | DeviceMesh | None = None,
     fabric: str = "auto",
     seed: int = 0,
     journal: str | Path | None = None,
@@ -37,6 +39,7 @@ def prepare(
     """
     _refuse(things)
     place = join()
+    _whole(world, place)
     models = [thing for thing in things if isinstance(thing, nn.Module)]
     optimizers = [thing for thing in things if isinstance(thing, torch.optim.Optimizer)]
     text = asked("strategy") or strategy
@@ -46,6 +49,7 @@ def prepare(
     session.loaders = [thing for thing in given if isinstance(thing, DataLoader)]
     session.record(asked("journal") or journal)
     _sessions.update(dict.fromkeys(models, session))
+    _stepped.update(optimizers)
     if place.member == 0:
         tell(
             f"{place.size} worker{'s' * (place.size > 1)}, {text if isinstance(text, str) else repr(text)}, "
@@ -64,6 +68,26 @@ def session_of(model: nn.Module) -> Session:
     return found
 
 
+def models_of(model: nn.Module) -> list[nn.Module]:
+    """All models that were prepared together with this one, in their order; none if it was not."""
+    found = _sessions.get(model)
+    return [] if found is None else [each for each, session in _sessions.items() if session is found]
+
+
+def _whole(world: dist.ProcessGroup | DeviceMesh | None, place: Place) -> None:
+    """Refuse a world that leaves processes out."""
+    if world is None:
+        return
+    if not isinstance(world, dist.ProcessGroup | DeviceMesh):
+        raise Refused(f"prepare: world is a {type(world).__name__}", "world=None, a ProcessGroup or a DeviceMesh")
+    if isinstance(world, DeviceMesh) and world.ndim != 1:
+        raise Refused(
+            f"prepare: world is a DeviceMesh of {world.ndim} dimensions", "world=None, or one dimension of it"
+        )
+    if world.size() != place.size:
+        raise Refused(f"prepare: world holds {world.size()} of {place.size} processes", "world=None, for all of them")
+
+
 def _refuse(things: tuple[Any, ...]) -> None:
     known = (nn.Module, torch.optim.Optimizer, DataLoader, LRScheduler, ReduceLROnPlateau)
     for thing in things:
@@ -71,7 +95,7 @@ def _refuse(things: tuple[Any, ...]) -> None:
             raise Refused(
                 f"prepare: cannot prepare a {type(thing).__name__}", "a model, optimizer, DataLoader or scheduler"
             )
-        if isinstance(thing, nn.Module) and thing in _sessions:
+        if thing in _sessions if isinstance(thing, nn.Module) else thing in _stepped:
             raise Refused(f"prepare: this {type(thing).__name__} is prepared already", "preparing it once")
 
 

@@ -1,4 +1,4 @@
-"""A session: the hooks that let the user's own loop play a strategy. It knows models and courses, and no exchange."""
+"""A session: what one `prepare` made; hooks tell it of forwards and gradients. It knows courses, and no exchange."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import MethodType, TracebackType
+from types import TracebackType
 from typing import Any
 from weakref import ref
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.autograd import Variable
+from torch.autograd.function import BackwardCFunction
 from torch.utils.data import DataLoader
+from torch.utils.hooks import RemovableHandle
 
 from gossamer.engine.fabrics import Fabric
 from gossamer.engine.loop.course import Course
-from gossamer.engine.loop.loader import latest
+from gossamer.engine.loop.hooks import hook_model, hook_optimizer, hook_tensor
+from gossamer.engine.loop.loader import latest as in_hand
 from gossamer.engine.loop.lookout import Lookout
 from gossamer.engine.loop.place import Place
+from gossamer.engine.loop.strand import Strand
 from gossamer.parts.refusal import Refused
 from gossamer.parts.world import World
 from gossamer.records import Event, Header, Journal, StepRecord
@@ -47,13 +51,16 @@ class Session:
         self.watches: list[Watch] = []
         self.events: list[Callable[[str], None]] = []
         self.lookout: Lookout | None = None
-        self._weight: Callable[[], float] = self._counted
+        self._told: float | None = None  # what the next backward counts, where somebody said so
+        self._spent = False
+        self._weighed: list[RemovableHandle] = []
         self._graph: int | None = None  # the backward that is under way
         self._open: list[Course] = []
 
-    def say(self, what: str) -> None:
+    def say(self, what: str, *, aloud: bool = True) -> None:
         """Tell whoever watches, and the journal."""
-        print(f"gossamer: {what}", file=sys.stderr, flush=True)
+        if aloud:
+            print(f"gossamer: {what}", file=sys.stderr, flush=True)
         for told in self.events:
             told(what)
 
@@ -65,12 +72,12 @@ class Session:
     def hook(self, models: Sequence[nn.Module]) -> None:
         """Put hooks on everything that trains."""
         for model in models:
-            self._hook_model(model)
+            hook_model(self, model)
         for course in self.courses:
-            self._hook_optimizer(course)
+            hook_optimizer(self, course)
             for strand in course.strands:
                 for place in strand.early:
-                    self._hook_tensor(course, strand.tensors[place], place, course.strands.index(strand))
+                    hook_tensor(self, course, strand, place)
 
     def record(self, folder: str | Path | None) -> None:
         """Keep a journal of every step in this member's own file of a folder."""
@@ -99,6 +106,7 @@ class Session:
     def no_sync(self) -> Iterator[None]:
         """Backwards inside exchange nothing; gradients gather as autograd adds them up."""
         before, self.syncing = self.syncing, False
+        self._lay()
         try:
             yield
         finally:
@@ -106,50 +114,48 @@ class Session:
 
     def weigh(self, mine: float, all_: float) -> None:
         """Let the next backward's gradients count as `mine` of `all_`."""
-        scale = self.size * mine / all_
-        self._weight = lambda: scale
+        self._told, self._spent = (self.size * mine / all_ if all_ else 0.0), False
+        self._lay()
 
-    def _counted(self) -> float:
-        """My share of the batch in hand, times the workers: 1 where all have as many samples."""
-        mine, everybody = latest(self.loaders)
+    @property
+    def scale(self) -> float:
+        """My share of the batch in hand, times the workers: 1 where all have as many samples, or as was told."""
+        if self._told is not None:
+            return self._told
+        mine, everybody = in_hand(self.loaders)
         return self.size * mine / everybody if everybody else 1.0
 
-    def _hook_model(self, model: nn.Module) -> None:
-        owner = ref(model)
-        held = {id(p) for p in model.parameters()}
-        courses = [c for c in self.courses if any(id(t) in held for s in c.strands for t in s.tensors)]
+    def begin(self, courses: Sequence[Course]) -> None:
+        """A forward begins: pass the gates of those it computes for."""
+        if torch._C._current_graph_task_id() >= 0:  # computed once more for a backward that is under way
+            return
+        _latest[:] = [ref(self)]
+        self._open, self._graph = [], None
+        if self._spent:  # a backward inside no_sync() has used what `weigh` told
+            self._told, self._spent = None, False
+        self._lay()
+        for course in courses:
+            course.begin()
 
-        def begin(module: nn.Module, _: object) -> None:
-            if torch.is_grad_enabled() and module is owner():  # a copy of the model carries the hook along
-                self._open, self._graph = [], None
-                for course in courses:
-                    course.begin()
-
-        model.register_forward_pre_hook(begin)
-        vars(model)["no_sync"] = self.no_sync
-        vars(model)["module"] = model
-
-    def _hook_tensor(self, course: Course, tensor: Tensor, place: int, number: int) -> None:
-        strand = course.strands[number]
-
-        def arrived(_: Tensor) -> None:
-            if not self.syncing:
-                return
-            if course not in self._open:
-                self._enter(course)
-            strand.arrived(place, course.step)
-
-        tensor.register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
-
-    def _enter(self, course: Course) -> None:
-        """The first gradient of a course in a backward; its end is heard of by a callback of autograd's own."""
+    def arrived(self, course: Course, strand: Strand, place: int) -> None:
+        """The gradient of a tensor is complete."""
+        if not self.syncing:
+            course.gathered = self._spent = True
+            return
         graph = torch._C._current_graph_task_id()
+        if graph != self._graph or course not in self._open:
+            self._enter(course, graph)
+        strand.arrived(place, course.step)
+
+    def _enter(self, course: Course, graph: int) -> None:
+        """The first gradient of a course in a backward; its end is heard of by a callback of autograd's own."""
         if self._graph is None:
+            _refuse_nested()
             self._graph = graph
             Variable._execution_engine.queue_callback(self._over)
         elif self._graph != graph:
-            raise Refused("a backward inside a backward cannot be followed", "checkpoint(..., use_reentrant=False)")
-        course.open(self._weight())
+            raise Refused(*NESTED)
+        course.open(1.0 if self._weighed else self.scale)
         self._open.append(course)
 
     def _over(self) -> None:
@@ -159,31 +165,33 @@ class Session:
         for course in self.courses:
             if course in opened:
                 course.close()
-        self._weight = self._counted
+        self._told = None
 
-    def _hook_optimizer(self, course: Course) -> None:
-        optimizer = course.optimizer
-        inner = optimizer.step
+    def _lay(self) -> None:
+        """Where gradients gather over backwards of different weights, each is weighed before it is added."""
+        for handle in self._weighed:
+            handle.remove()
+        gathering = not self.syncing or any(course.gathered for course in self.courses)
+        scale = self.scale if gathering and self.size > 1 else 1.0
+        strands = [strand for course in self.courses for strand in course.strands] if scale != 1.0 else []
+        self._weighed = [s.tensors[p].register_hook(lambda g: g * scale) for s in strands for p in s.early]  # type: ignore[no-untyped-call]
 
-        def step(_: torch.optim.Optimizer, closure: object = None) -> None:
-            if closure is not None:
-                raise Refused("optimizer.step(closure) would compute in the midst of an exchange", "step() without one")
-            _unscale(optimizer)
-            record = course.finish(inner)
-            for watch in self.watches:
-                watch(course, record)
+    def played(self, course: Course, record: StepRecord, scaled: bool) -> None:
+        """A step of an optimizer is over: tell whoever watches, and say who was sick."""
+        if course.sick and (course.alone or self.place.member == 0):
+            self._say_sick(course, record, scaled)
+        for watch in self.watches:
+            watch(course, record)
 
-        def add(_: torch.optim.Optimizer, held: dict[str, Any]) -> None:
-            raise Refused(
-                "add_param_group: tensors are laid out when prepared", "prepare(...) after the last one is added"
-            )
-
-        flag = getattr(inner, "_wrapped_by_lr_sched", None)
-        if flag is not None:
-            step._wrapped_by_lr_sched = flag  # type: ignore[attr-defined]
-        optimizer.step = MethodType(step, optimizer)  # type: ignore[method-assign]
-        optimizer.add_param_group = MethodType(add, optimizer)  # type: ignore[method-assign]
-        optimizer._step_supports_amp_scaling = True  # type: ignore[attr-defined]  # a scaler must not skip our step
+    def _say_sick(self, course: Course, record: StepRecord, scaled: bool) -> None:
+        """A scaler's overflow is no news for the screen: it looks for them."""
+        who = dict.fromkeys(course.sick)
+        all_ = len({member for member, _ in who}) == self.size > 1
+        told = [f"rank {member}, parameter {name}" for member, name in who]
+        where = f"all ranks, parameter {course.sick[0][1]}" if all_ else "; ".join(told)
+        what = f"step {record.step}: NaN or infinity in a gradient ({where}); "
+        what += "left out, the others go on" if course.alone else "applied on no rank"
+        self.say(what, aloud=not scaled)
 
 
 _ends: list[BaseException] = []
@@ -205,12 +213,20 @@ def watch_for_failure() -> None:
     sys.excepthook = note
 
 
-def _unscale(optimizer: torch.optim.Optimizer) -> None:
-    """Where torch's GradScaler left it to us, divide its scale out."""
-    scale = getattr(optimizer, "grad_scale", None)
-    if scale is not None:
-        inverse = scale.double().reciprocal().float()
-        for held in optimizer.param_groups:
-            for tensor in held["params"]:
-                if tensor.grad is not None:
-                    tensor.grad.mul_(inverse.to(tensor.grad.device))
+def latest() -> Session | None:
+    """The session whose model computed last."""
+    return _latest[0]() if _latest else None
+
+
+_latest: list[ref[Session]] = []
+NESTED = ("a backward inside a backward cannot be followed", "checkpoint(..., use_reentrant=False)")
+_INNER = BackwardCFunction.apply.__code__  # python's frame around every backward of a function of one's own
+
+
+def _refuse_nested() -> None:
+    """Refuse a backward that another one's function has started: its end is not the end of the outer one."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code is _INNER:
+            raise Refused(*NESTED)

@@ -6,7 +6,7 @@ them. In the user's loop gradients are mixed in full first, so that clipping cou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from math import prod
 from typing import TYPE_CHECKING
@@ -53,12 +53,17 @@ class Shard:
     def ready(self, replica: Replica) -> None:
         """Everybody has laid its parameters down: the optimizer of the share may begin."""
         self.fence()
-        placed = [(home, *self._cut(*span)) for home, span in self._pieces()]
+        found = list(self._pieces())
+        placed = [(home, *self._cut(*span)) for home, span in found]
         self.optimizer = self._strand.borrowed.over([(home, values) for home, values, _ in placed])
         self._grads = [(values, slope) for _, values, slope in placed]
-        self.spans = [span for _, span in self._pieces()]
-        self.pieces = [values for values, _ in self._grads]
+        self.spans = [span for _, span in found]
         self.replica = replica
+
+    @property
+    def pieces(self) -> list[Tensor]:
+        """What the optimizer of the share steps, span by span."""
+        return [values for values, _ in self._grads]
 
     def announce(self, number: int) -> None:
         """My gradients of a bucket are there; buckets are numbered from the last tensors on.
@@ -86,11 +91,39 @@ class Shard:
         for _, slope in self._grads:
             slope.mul_(factor)
 
-    def step(self) -> None:
-        """Step my share."""
-        for values, slope in self._grads:
-            values.grad = slope
+    def step(self, unused: Sequence[int]) -> None:
+        """Step my share, but for tensors that nobody used."""
+        edges = self.edges if unused else []
+        gaps = [edges[place] for place in unused]
+        self._part(gaps)
+        for (values, slope), span in zip(self._grads, self.spans, strict=True):
+            values.grad = None if any(_within(span, gap) for gap in gaps) else slope
         self.optimizer.step()
+
+    def _part(self, gaps: list[Span]) -> None:
+        """Pieces that hold a tensor without a gradient, which is not stepped, beside others are cut around it."""
+        for n in range(len(self.spans) - 1, -1, -1):
+            start, stop = self.spans[n]
+            inner = sorted({start, stop, *(edge for gap in gaps for edge in gap if start < edge < stop)})
+            if len(inner) > 2:
+                self._split(n, list(pairwise(inner)))
+
+    def _split(self, n: int, spans: list[Span]) -> None:
+        """One piece becomes several, with what the optimizer remembers of each."""
+        old, start = self._grads[n][0], self.spans[n][0]
+        fresh = [self._cut(*span) for span in spans]
+        held = next(each["params"] for each in self.optimizer.param_groups if any(p is old for p in each["params"]))
+        at = next(i for i, p in enumerate(held) if p is old)
+        held[at : at + 1] = [values for values, _ in fresh]
+        known = self.optimizer.state.pop(old, {})
+        for (left, right), (values, _) in zip(spans, fresh, strict=True) if known else ():
+            self.optimizer.state[values] = {
+                name: value[left - start : right - start].clone()
+                if isinstance(value, Tensor) and value.shape == old.shape
+                else (value.clone() if isinstance(value, Tensor) else value)
+                for name, value in known.items()
+            }
+        self._grads[n : n + 1], self.spans[n : n + 1] = fresh, spans
 
     def settle(self) -> None:
         """Wait until all shares are stepped."""
@@ -161,3 +194,7 @@ class Shard:
             marks = [min(inner, key=lambda e, k=k: abs(e - start - (stop - start) * k / size)) for k in range(size + 1)]  # type: ignore[misc]
             shares.append(list(pairwise(marks)))
         return shares
+
+
+def _within(span: Span, other: Span) -> bool:
+    return other[0] <= span[0] and span[1] <= other[1]

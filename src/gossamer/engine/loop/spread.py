@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -44,16 +43,29 @@ def spread(
 
 
 def _put_average(
-    strand: Strand, session: Session, models: Sequence[nn.Module], plain: Sequence[Mapping[str, Tensor]], parts: Any
+    strand: Strand,
+    session: Session,
+    models: Sequence[nn.Module],
+    plain: Sequence[Mapping[str, Tensor]],
+    parts: Sequence[Tree],
 ) -> None:
     """By name; a parameter that no model holds is averaged from what the members kept of it."""
     homes = {id(p): plain[m][n] for m, model in enumerate(models) for n, p in model.named_parameters()}
     with strand.stepper.still():
         for tensor, view, name in zip(strand.tensors, strand.replica.views, strand.layout.names, strict=True):
             found = homes.get(id(tensor))
-            if found is None:
-                found = torch.stack([part["parameters"][name].double() for part in parts]).mean(0)
-            view.copy_(found)
+            view.copy_(_kept(strand, name, parts) if found is None else found)
+
+
+def _kept(strand: Strand, name: str, parts: Sequence[Tree]) -> Tensor:
+    """The average of what members kept of a parameter; of shares, all together."""
+    if parts[0]["spans"] is None:
+        return torch.stack([part["parameters"][name].double() for part in parts]).mean(0)
+    flat = torch.empty(strand.layout.length, dtype=strand.replica.parameters.dtype)
+    for part in parts:
+        for (start, stop), values in zip(part["spans"], part["parameters"], strict=True):
+            flat[start:stop] = values
+    return strand.layout.named(flat)[name]
 
 
 def _desk(strand: Strand, slot: int, parts: Sequence[Tree], size: int) -> Tree:

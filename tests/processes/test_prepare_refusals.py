@@ -1,0 +1,124 @@
+"""What cannot be prepared or played is refused by name, and what differs between ranks on every rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from tests.processes.pool import Member, everywhere
+from tests.processes.user import data, loss_of, net
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, distribute_tensor
+
+import gossamer
+from gossamer.parts.refusal import Refused
+
+
+def sgd(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def refused(words: str, act: Callable[[], Any]) -> None:
+    """Calling it is refused in these words."""
+    try:
+        act()
+    except Refused as refusal:
+        assert words in str(refusal), refusal
+        return
+    raise AssertionError(f"was not refused: {words}")
+
+
+@everywhere(worlds=(2,), fabrics=("shared",))
+def test_things_that_cannot_be_prepared(member: Member) -> None:
+    prepare = gossamer.prepare
+    model = net()
+    refused("cannot prepare a int", lambda: prepare(model, sgd(model), 3))
+    refused("at least one model and its optimizer", lambda: prepare(model))
+    refused("LBFGS needs a closure", lambda: prepare(model, torch.optim.LBFGS(model.parameters())))
+    refused("there is no fabric 'pigeons'", lambda: prepare(model, sgd(model), fabric="pigeons"))
+    refused("allredcue", lambda: prepare(model, sgd(model), strategy="allredcue"))
+    refused("stepped by two optimizers", lambda: prepare(model, sgd(model), sgd(model)))
+    refused("no parameter that trains", lambda: _frozen(prepare))
+    mesh = init_device_mesh("cpu", (member.size,))
+    odd = net(torch.float32)
+    odd[0].weight = nn.Parameter(distribute_tensor(odd[0].weight.data, mesh, [Replicate()]))
+    refused("parameter 0.weight is a DTensor", lambda: prepare(odd, sgd(odd)))
+    optimizer = sgd(model)
+    member.prepare(model, optimizer)
+    refused("is prepared already", lambda: prepare(model, sgd(net())))
+    refused("is prepared already", lambda: prepare(net(), optimizer))
+    refused("add_param_group", lambda: optimizer.add_param_group({"params": [torch.zeros(1, requires_grad=True)]}))
+    refused("step(closure)", lambda: optimizer.step(lambda: 0.0))
+
+
+def _frozen(prepare: Callable[..., Any]) -> None:
+    model = net().requires_grad_(False)
+    prepare(model, sgd(model))
+
+
+@everywhere(worlds=(2,))
+def test_sparse_gradients_are_refused_by_name(member: Member) -> None:
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Embedding(5, 3, sparse=True), nn.Linear(3, 2))
+    optimizer = sgd(model)
+    member.prepare(model, optimizer)
+    loss = model(torch.arange(4)).square().mean()
+    refused("the gradient of 0.weight is sparse", loss.backward)
+    member.sessions.pop()  # it is in the midst of a step for ever
+
+
+def differing(member: Member, words: str, make: Callable[[bool], tuple[Any, ...]], **how: Any) -> None:
+    """The last rank brings something else; every rank says so."""
+    odd = member.rank == member.size - 1
+    settings = {name: values[odd] for name, values in how.items()}
+    refused(
+        f"rank {member.size - 1} differs from rank 0: {words}",
+        lambda: gossamer.prepare(*make(odd), **{"fabric": member.fabric, **settings}),
+    )
+
+
+def _model(odd: bool, change: Callable[[nn.Module], object]) -> tuple[Any, ...]:
+    model = net(torch.float32)
+    if odd:
+        change(model)
+    return model, sgd(model)
+
+
+@everywhere()
+def test_what_differs_between_ranks_is_named_on_every_rank(member: Member) -> None:
+    plain = lambda odd: _model(odd, lambda m: None)  # noqa: E731
+    differing(member, "strategy is", plain, strategy=("allreduce", "local_sgd"))
+    differing(member, "seed is 4, not 3", plain, seed=(3, 4))
+    differing(member, "things is", lambda odd: (*plain(False), *([net()] if odd else [])))
+    wider = lambda odd: _model(odd, lambda m: m.__setitem__(0, nn.Linear(5, 8)))  # noqa: E731
+    differing(member, "parameter 0.weight is 8 x 5 float32, not 7 x 5 float32", wider)
+    finer = lambda odd: _model(odd, lambda m: m[2].double())  # noqa: E731
+    differing(member, "parameter 2.weight is 3 x 7 float64, not 3 x 7 float32", finer)
+    colder = lambda odd: _model(odd, lambda m: m[2].weight.requires_grad_(False))  # noqa: E731
+    differing(member, "parameter 2.weight is 3 x 7 float32, frozen, not 3 x 7 float32", colder)
+    longer = lambda odd: _model(odd, lambda m: m.append(nn.Linear(3, 3)))  # noqa: E731
+    differing(member, "it has 6 parameters", longer)
+    buffered = lambda odd: _model(odd, lambda m: m.append(nn.BatchNorm1d(3, affine=False)))  # noqa: E731
+    differing(member, "buffer 3.running_mean", buffered)
+
+
+@everywhere(worlds=(2,), fabrics=("shared",))
+def test_worlds(member: Member) -> None:
+    whole, part = dist.new_group(), dist.new_group([0])
+    model = net()
+    prepare = gossamer.prepare
+    if member.rank == 0:
+        refused("world holds 1 of 2 processes", lambda: prepare(model, sgd(model), world=part))
+    refused("world is a str", lambda: prepare(model, sgd(model), world="all"))
+    flat, square = init_device_mesh("cpu", (2,)), init_device_mesh("cpu", (1, 2))
+    refused("DeviceMesh of 2 dimensions", lambda: prepare(model, sgd(model), world=square))
+    for world in (whole, flat):
+        model = net()
+        optimizer = sgd(model)
+        member.prepare(model, optimizer, world=world)
+        loss_of(model, data(4)[member.rank :: 2]).backward()
+        optimizer.step()
+        member.same(model[0].weight)
