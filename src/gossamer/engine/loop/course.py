@@ -47,7 +47,8 @@ class Course:
     @property
     def called(self) -> str:
         """What the exchange under way is, in words."""
-        return " + ".join(f"{ex.payload.value} over {ex.topology!r}" for ex in self.strands[0].stepper.exchanges)
+        exchanges = self.strands[0].stepper.exchanges
+        return " + ".join(f"exchange {n} ({ex.payload.value} over {ex.topology!r})" for n, ex in enumerate(exchanges))
 
     def refuse_thawed(self) -> None:
         """Refuse tensors that were frozen when prepared, and train now: nobody has laid them out."""
