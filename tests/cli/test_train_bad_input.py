@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.cli.ask import refused
+from tests.cli.ask import process, refused
 
 from gossamer.cli import train_play
 
@@ -72,7 +72,45 @@ def test_bad_input(words: list[str], said: str, tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for folder in ("file", "file/runs", "/proc/runs"):
-        assert len(refused("train", "--steps", "1", "--folder", folder).splitlines()) == 1
+        line = refused("train", "--steps", "1", "--folder", folder)
+        assert line.startswith(f"gossamer: folder: {folder} ") and len(line.splitlines()) == 1
+
+
+OWN = """
+from torch import arange, nn, randn
+from gossamer.tasks import Task
+x, y = randn(64, 4), arange(64) % 2
+def raises(seed=0): return 1 / 0
+def raising(model, batch): return {}["no such key"]
+def fails(seed=0): return Task(nn.Linear(4, 2), (x, y), (x, y), raising)
+def still(seed=0): return Task(nn.ReLU(), (x, y), (x, y), lambda m, b: (m(b[0]).sum(), 2, {}))
+def short(seed=0): return Task(nn.Linear(4, 2), (x, y), (x, y), lambda m, b: m(b[0]).sum())
+"""
+
+
+def test_tasks_that_cannot_train_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "owntask.py").write_text(OWN)
+    for words, said in (
+        (["--task", "owntask:still"], "the model of owntask:still has no parameter that trains"),
+        (["--task", "owntask:short"], "the loss of owntask:short gave only a Tensor"),
+        (["--task", "owntask:rases"], "has no function 'rases'; nearest that works: raises"),
+        (["--task", "owntask:fails", "--path", "nowhere"], "path: there is no folder nowhere"),
+    ):
+        assert said in refused("train", "--steps", "1", *words)
+
+
+def test_a_task_that_raises_shows_its_own_traceback_and_nothing_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "owntask.py").write_text(OWN)
+    for name, last in (("raises", "ZeroDivisionError: division by zero"), ("fails", "KeyError: 'no such key'")):
+        done = process("train", "--task", f"owntask:{name}", where=tmp_path)
+        lines = done.stderr.splitlines()
+        assert (done.returncode, done.stdout, lines[0], lines[-1]) == (
+            1,
+            "",
+            "Traceback (most recent call last):",
+            last,
+        )
+        assert [line.split('"')[1] for line in lines if line.startswith("  File")] == [str(tmp_path / "owntask.py")]
 
 
 def run(name: str, *steps: int) -> Path:

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from gossamer.engine.launch.flags import parser, read
 from gossamer.parts.refusal import Refused
 
 HERE = Path(__file__).parent
-SCENE, TORCH_SCENE = str(HERE / "scene.py"), str(HERE / "scene_torch.py")
+SCENE = str(HERE / "scene.py")
 LISTENING = (  # a shell's background job starts deaf to Ctrl-C, and so would its children
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     "from gossamer.cli.main import main; main()"
@@ -129,23 +128,6 @@ def test_workers_end_with_their_launcher(number: signal.Signals, code: int, tmp_
         _, err = launcher.communicate(timeout=20)
     assert launcher.returncode == code
     assert err == ("" if number == signal.SIGKILL else f"gossamer: stopped by {number.name}\n")
-    assert not left(before)
-
-
-def test_those_that_miss_it_do_not_hide_the_first(tmp_path: Path) -> None:
-    code, _, err = ended("--nproc-per-node=2", TORCH_SCENE, str(tmp_path), "raises", folder=tmp_path)
-    last = err[err.rindex("gossamer: ") :]
-    assert code == 1
-    assert last.startswith("gossamer: rank 1 failed") and last.endswith("ValueError: the sum was 2\n"), err
-
-
-def test_under_plain_torchrun_a_death_is_a_clean_stop(tmp_path: Path) -> None:
-    before = shared()
-    words = ["--standalone", "--nproc-per-node=2", TORCH_SCENE, str(tmp_path), "dies"]
-    done = subprocess.run([sys.executable, "-m", "torch.distributed.run", *words], capture_output=True, timeout=100)
-    assert done.returncode == 1
-    assert sorted(pids(tmp_path)) == [0, 1]
-    assert none_runs(pids(tmp_path), 0.0)
     assert not left(before)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from itertools import pairwise
-from traceback import walk_tb
+from types import TracebackType
 from typing import Annotated, Any
 
 import typer
@@ -91,10 +90,15 @@ def _last_or_flag(args: list[str], place: int) -> bool:
     return place + 1 == len(args) or args[place + 1].startswith("-")
 
 
-def theirs(error: Exception) -> bool:
-    """Whether a task of the user's own is on the way to the error: whatever tasks and players call and is not ours."""
-    homes = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(error.__traceback__)]
-    return any(a.startswith(CALLERS) and not b.startswith("gossamer.") for a, b in pairwise(homes))
+def theirs(error: Exception) -> TracebackType | None:
+    """The part of a traceback that lies in a task of the user's own: what tasks and players call and is not ours."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        here, there = (str(each.tb_frame.f_globals.get("__name__")) for each in (trace, trace.tb_next))
+        trace = trace.tb_next
+        if here.startswith(CALLERS) and not there.startswith("gossamer."):
+            return trace
+    return None
 
 
 app = typer.Typer(cls=Door, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -125,5 +129,11 @@ def gossamer(
 
 
 def main() -> None:
-    """The console entry point."""
-    app(prog_name="gossamer")
+    """The console entry point; of what went wrong in a task of the user's own, only that part is shown."""
+    try:
+        app(prog_name="gossamer")
+    except Exception as error:
+        if (trace := theirs(error)) is None:
+            raise
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        sys.exit(1)

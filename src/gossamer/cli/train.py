@@ -136,8 +136,13 @@ def _said(ctx: typer.Context, pairs: list[str]) -> dict[str, Any]:
 
 def _where(resolved: Resolved, file: Path | None) -> list[str]:
     """Where a task of the user's own may lie, besides PYTHONPATH: where it is said to, beside the run file, here."""
+    from gossamer.parts.refusal import Refused
+
+    path = resolved.settings.path
+    if path is not None and not Path(path).is_dir():
+        raise Refused(f"path: there is no folder {path}", "the folder of the task's module")
     beside = [str(file.parent.absolute())] if file is not None else []
-    told = [str(Path(resolved.settings.path).absolute())] if resolved.settings.path is not None else []
+    told = [str(Path(path).absolute())] if path is not None else []
     return list(dict.fromkeys([*told, *beside, os.getcwd()]))
 
 

@@ -79,7 +79,10 @@ def make(under: str, strategy: str) -> Kept:
     home = Path(under)
     if home.exists() and not home.is_dir():
         raise Refused(f"folder: {under} is not a folder", "another --folder")
-    home.mkdir(parents=True, exist_ok=True)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"folder: {under} cannot be made: {error.strerror}", "another --folder") from None
     name = f"{datetime.now():%Y%m%d-%H%M%S}-{slug(strategy)}"
     for number in count(1):
         folder = (home / (name if number == 1 else f"{name}-{number}")).absolute()
@@ -87,6 +90,8 @@ def make(under: str, strategy: str) -> Kept:
             folder.mkdir()
         except FileExistsError:
             continue
+        except OSError as error:
+            raise Refused(f"folder: {under} cannot be written: {error.strerror}", "another --folder") from None
         folder.chmod(0o755)  # whatever the umask: others may look on
         return Kept(folder)
     raise AssertionError

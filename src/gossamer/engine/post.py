@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from torch.distributed.distributed_c10d import Store
 
-ASK = signal.SIGRTMIN + 3
+ASK = getattr(signal, "SIGRTMIN", 0) + 3
 FILE = "gossamer-stack"
 
 
@@ -37,20 +37,24 @@ class Post:
     """
 
     def __init__(self, store: Store, member: int) -> None:
-        self._store, self._key = store, key(member)
-        self._fd = os.memfd_create(FILE)
+        self._store, self._key, self._leaves = store, key(member), False
+        try:
+            start, here, self._fd = stat(os.getpid())[0], host(), os.memfd_create(FILE)
+        except (OSError, AttributeError) as error:  # no /proc that can be read, or another system
+            store.set(self._key, f"cannot be asked: {error}")
+            return
         # a late question after `close` must not end the process, as a signal without a handler would
         self._leaves = threading.current_thread() is threading.main_thread()
         if self._leaves:
             signal.signal(ASK, signal.SIG_IGN)
         faulthandler.register(ASK, file=self._fd, all_threads=False, chain=False)
-        place = Place(os.getpid(), stat(os.getpid())[0], host(), self._fd)
+        place = Place(os.getpid(), start, here, self._fd)
         store.set(self._key, msgspec.json.encode(place).decode())
 
     def close(self) -> None:
         """Leave: nobody finds this member any more."""
         with suppress(RuntimeError):  # the store may be gone by now
-            self._store.set(self._key, "left")
+            self._store.set(self._key, "has left")
         if self._leaves:  # elsewhere the handler could not be replaced by a harmless one, so it stays, with its file
             faulthandler.unregister(ASK)
             os.close(self._fd)
@@ -71,7 +75,7 @@ def _look(store: Store, member: int) -> Place | str:
         if not store.check([key(member)]):
             return "has not arrived yet"
         told = store.get(key(member))
-        return "has left" if told == b"left" else msgspec.json.decode(told, type=Place)
+        return msgspec.json.decode(told, type=Place) if told.startswith(b"{") else told.decode()
     except (RuntimeError, msgspec.DecodeError) as error:
         return f"cannot be found: {str(error).splitlines()[0]}"
 

@@ -9,15 +9,18 @@ import ctypes
 import linecache
 import os
 import re
+import runpy
 import time
 from collections.abc import Callable, Sequence
 
 from torch.distributed.distributed_c10d import Store
 
+from gossamer.engine.launch.start import SHIM
 from gossamer.engine.post import ASK, FILE, Place, Post, host, place_of, stat
 
 __all__ = ["Patience", "Post", "report", "stack_of"]
 
+SOONEST, STEPS = 10.0, 5.0  # a wait is long after so many seconds, and so many usual steps
 STACKS = 3  # in one report; more would bury the first
 NAP = 0.005  # seconds between two looks
 HEAD = re.compile(rb"^(?:Stack|Thread|Current thread)\b.*\(most recent call first\):$", re.MULTILINE)
@@ -80,12 +83,19 @@ def _silent(place: Place, timeout: float) -> str:
 def stack(dump: str) -> str:
     """What a fault handler wrote, as Python prints a traceback: innermost call last, with the source where it is."""
     lines = []
-    for found in reversed(list(FRAME.finditer(dump))):
+    for found in _own(list(reversed(list(FRAME.finditer(dump))))):
         file, line, name = found["file"], int(found["line"]), found["name"]
         lines.append(f'  File "{file}", line {line}, in {name}')
         if source := linecache.getline(file, line).strip():
             lines.append(f"    {source}")
     return "\n".join(lines) if lines else "is not in Python (starting or ending)"
+
+
+def _own(frames: list[re.Match[str]]) -> list[re.Match[str]]:
+    """Without what ran the script, as python would show it; all of them where nothing else is there."""
+    runner = [found["file"] in (SHIM, runpy.__file__, "<frozen runpy>") for found in frames]
+    first = runner.index(False) if False in runner else 0
+    return frames[first:]
 
 
 class Patience:
@@ -99,7 +109,7 @@ class Patience:
     def next(self) -> float:
         """Seconds of waiting after which the next report is due."""
         if self._next is None:
-            self._next = max(10.0, 5.0 * self._usual())
+            self._next = max(SOONEST, STEPS * self._usual())
         return self._next
 
     def due(self, waited: float) -> bool:

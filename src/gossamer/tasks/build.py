@@ -6,6 +6,7 @@ What goes wrong inside the user's function is the user's to see, traceback and a
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from importlib import import_module
 from inspect import Parameter, signature
 from traceback import extract_tb
@@ -40,7 +41,10 @@ def maker(reference: str) -> Callable[..., Any]:
     found = _imported(f"{module}.{function}" if reference in OURS else module)
     make = getattr(found, function, None)
     if make is None:
-        raise Refused(f"task: {module} has no function {function!r}")
+        names = [name for name, thing in vars(found).items() if callable(thing)]
+        raise Refused(
+            f"task: {module} has no function {function!r}", next(iter(get_close_matches(function, names, 1)), None)
+        )
     if not callable(make):
         raise Refused(f"task: {reference} is a {type(make).__name__}, and cannot be called")
     return make  # type: ignore[no-any-return]
@@ -91,6 +95,8 @@ def tried(reference: str, task: Task) -> None:
     """Ask for the loss of two samples, and refuse an answer of another form: before a run, not in its midst."""
     with evaluating(task.model), torch.random.fork_rng(devices=[]):
         found = task.loss(task.model, tuple(part[:2] for part in task.test))
+    if not any(p.requires_grad for p in task.model.parameters()):
+        raise Refused(f"task: the model of {reference} has no parameter that trains", "one with requires_grad=True")
     wrong = _amiss(found)
     if wrong is not None:
         raise Refused(f"task: the loss of {reference} gave {wrong}", CONTRACT)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from gossamer.engine.fabrics import Fabric, Key
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.strand import Strand
-from gossamer.engine.stepper import OWNER
+from gossamer.engine.visits import OWNER
 from gossamer.parts.codec import Mean
 from gossamer.parts.route import Native
 

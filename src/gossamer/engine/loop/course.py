@@ -47,7 +47,8 @@ class Course:
     @property
     def called(self) -> str:
         """What the exchange under way is, in words."""
-        return " + ".join(f"{ex.payload.value} over {ex.topology!r}" for ex in self.strands[0].stepper.exchanges)
+        exchanges = self.strands[0].stepper.exchanges
+        return " + ".join(f"exchange {n} ({ex.payload.value} over {ex.topology!r})" for n, ex in enumerate(exchanges))
 
     def refuse_thawed(self) -> None:
         """Refuse tensors that were frozen when prepared, and train now: nobody has laid them out."""
@@ -189,8 +190,9 @@ class Course:
                 shard.gather()
         elif self.clip is not None:
             self._clip(self.clip)
-        for shard in self._shards:
-            shard.step()
+        for strand in self.strands:
+            if strand.shard is not None:
+                strand.shard.step(strand.unused(self._rows(strand)) if self.deferred else strand.bare())
 
     def _clip(self, most: float) -> None:
         """Clip by the norm of the whole mean gradient, of which each member knows its share."""

@@ -71,7 +71,7 @@ def open_session(
             break
         except Unshared as error:
             if fabric == "shared":
-                raise Refused(f"prepare: {error}", "fabric='torch'") from None
+                raise Refused(f"prepare: {error}", "fabric torch, or auto") from None
             if place.member == 0:
                 tell(f"{error}; going on over torch")
     courses = [
@@ -103,7 +103,7 @@ def _fabrics(place: Place, asked: str) -> list[Callable[[], Fabric]]:
         return OverTorch(dist.new_group())
 
     if asked == "shared" and not place.one_host:
-        raise Refused("prepare: the shared fabric needs all workers on one host", "fabric='torch'")
+        raise Refused("prepare: the shared fabric needs all workers on one host", "fabric torch, or auto")
     if asked == "torch" or not place.one_host:
         return [torch_]
     return [lambda: Shared(torch_(), place.store, "memory"), torch_]

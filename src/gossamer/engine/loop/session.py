@@ -173,8 +173,8 @@ class Session:
             handle.remove()
         gathering = not self.syncing or any(course.gathered for course in self.courses)
         scale = self.scale if gathering and self.size > 1 else 1.0
-        tensors = [strand.tensors[p] for c in self.courses for strand in c.strands for p in strand.early]
-        self._weighed = [t.register_hook(lambda g: g * scale) for t in tensors] if scale != 1.0 else []  # type: ignore[no-untyped-call]
+        strands = [strand for course in self.courses for strand in course.strands] if scale != 1.0 else []
+        self._weighed = [s.tensors[p].register_hook(lambda g: g * scale) for s in strands for p in s.early]  # type: ignore[no-untyped-call]
 
     def played(self, course: Course, record: StepRecord, scaled: bool) -> None:
         """A step of an optimizer is over: tell whoever watches, and say who was sick."""

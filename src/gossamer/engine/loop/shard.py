@@ -6,7 +6,7 @@ them. In the user's loop gradients are mixed in full first, so that clipping cou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from math import prod
 from typing import TYPE_CHECKING
@@ -58,8 +58,12 @@ class Shard:
         self.optimizer = self._strand.borrowed.over([(home, values) for home, values, _ in placed])
         self._grads = [(values, slope) for _, values, slope in placed]
         self.spans = [span for _, span in found]
-        self.pieces = [values for values, _ in self._grads]
         self.replica = replica
+
+    @property
+    def pieces(self) -> list[Tensor]:
+        """What the optimizer of the share steps, span by span."""
+        return [values for values, _ in self._grads]
 
     def announce(self, number: int) -> None:
         """My gradients of a bucket are there; buckets are numbered from the last tensors on.
@@ -87,10 +91,10 @@ class Shard:
         for _, slope in self._grads:
             slope.mul_(factor)
 
-    def step(self) -> None:
-        """Step my share."""
-        unused = [] if self.ours else [n for n, tensor in enumerate(self._strand.tensors) if tensor.grad is None]
-        gaps = [edge for place, edge in enumerate(self.edges) if place in unused] if unused else []
+    def step(self, unused: Sequence[int]) -> None:
+        """Step my share, but for tensors that nobody used."""
+        edges = self.edges if unused else []
+        gaps = [edges[place] for place in unused]
         self._part(gaps)
         for (values, slope), span in zip(self._grads, self.spans, strict=True):
             values.grad = None if any(_within(span, gap) for gap in gaps) else slope

@@ -119,6 +119,16 @@ class Strand:
             if grad is not None:
                 grad.fill_(float("nan"))
 
+    def unused(self, rows: Rows) -> list[int]:
+        """Tensors that no member used in this backward."""
+        if all(self.used) or any(row[1] for row in rows):
+            return []
+        return [p for p, mine in enumerate(self.used) if not mine and not any(_bit(row, p) for row in rows)]
+
+    def bare(self) -> list[int]:
+        """Tensors without a gradient."""
+        return [place for place, tensor in enumerate(self.tensors) if tensor.grad is None]
+
     def sick_members(self, rows: Rows) -> list[tuple[int, str]]:
         """Who found a NaN or an infinity among its gradients, and in which tensor."""
         return [(member, self.name(row[0] - 1)) for member, row in enumerate(rows) if row[0]]

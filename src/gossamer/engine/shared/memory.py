@@ -73,13 +73,12 @@ def shared(store: Store, name: str, member: int, size: int, needed: int, remark:
 
 def _made(needed: int) -> tuple[int | None, dict[str, Any]]:
     """Member 0's part: a descriptor and the offer, or none and the reason."""
-    room = available()
-    if needed > room:
-        return None, {"needed": needed, "available": room}
     try:
+        if needed > (room := available()):
+            return None, {"needed": needed, "available": room}
         kept = os.memfd_create("gossamer", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    except (AttributeError, OSError) as error:
-        return None, {"fault": f"member 0 cannot make it: {error}"}
+    except (AttributeError, OSError) as error:  # no /proc that can be read, or another system
+        return None, {"fault": f"memory cannot be shared here: {error}"}
     try:
         os.posix_fallocate(kept, 0, needed)
         token = secrets.token_bytes(TOKEN)
