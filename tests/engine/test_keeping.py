@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import gossamer
 from gossamer.engine.checkpoint import load
+from gossamer.engine.loop.checkpoints import differs
 
 
 class Tied(nn.Module):
@@ -115,3 +116,22 @@ def test_alone_the_average_is_the_model_itself() -> None:
     with gossamer.averaged(model):
         assert torch.equal(model.first.weight, before[0])
     assert all(torch.equal(a, b) for a, b in zip(numbers(given), before, strict=True))
+
+
+FACTS = {"strategy": "Exchange()", "seed": 0, "optimizers": ["SGD"], "things": [], "tensors": [["w", "2 float32"]]}
+
+
+@pytest.mark.parametrize(
+    ("here", "said"),
+    [
+        ({}, None),
+        ({"seed": 1}, "seed is 0 there, 1 here"),
+        ({"optimizers": ["Adam"]}, "optimizers is ['SGD'] there, ['Adam'] here"),
+        ({"same": {"task": "idx"}}, "task is 'digits' there, 'idx' here"),
+        ({"tensors": [["w", "3 float32"]]}, "parameter w is 2 float32 there, w is 3 float32 here"),
+        ({"tensors": [["w", "2 float32"]] * 2}, "its model has 1 parameters that train, this one 2"),
+    ],
+)
+def test_what_differs_is_named(here: dict[str, Any], said: str | None) -> None:
+    there = {**FACTS, "same": {"task": "digits"}}
+    assert differs(there, {**there, **here}) == said

@@ -81,9 +81,10 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_goes_on(whole: Path,
     last = err.splitlines()[-1]
     assert (code, out) == (2, "") and "Traceback" not in err
     assert "member-1.safetensors has" in last
+    assert "steps = 60" in (tmp_path / "runs" / folder.name / "run.toml").read_text()  # what was refused is forgotten
     offered = file.parents[1] / "step-56"
     assert last.endswith(f"nearest that works: {offered}")
-    code, out, err = ended(begun(tmp_path, "--resume", str(offered), "--steps", "60", "--json"))
+    code, out, err = ended(begun(tmp_path, "--resume", str(offered), "--json"))
     assert code == 0, err
     assert json.loads(out)["resumed_from"] == 56
     assert kept(tmp_path)["step-60"] == kept(whole)["step-60"]
