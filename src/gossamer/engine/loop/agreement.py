@@ -72,17 +72,12 @@ def differs(first: Facts, other: Facts) -> str | None:
     return None
 
 
-<<<<<<< HEAD
-def sides(tensor: Tensor) -> str:
-    """What a tensor is, in words."""
-    shape = " x ".join(map(str, tensor.shape)) or "one number"
-=======
 def _kind(told: tuple[str, str]) -> str:
     return told[0] if told[0].startswith("buffer ") else f"parameter {told[0]}"
 
 
-def _told(tensor: Tensor) -> str:
-    sides = " x ".join(map(str, tensor.shape)) or "one number"
->>>>>>> contract
+def sides(tensor: Tensor) -> str:
+    """What a tensor is, in words."""
+    shape = " x ".join(map(str, tensor.shape)) or "one number"
     trains = "" if tensor.requires_grad else ", frozen"
     return f"{shape} {str(tensor.dtype).removeprefix('torch.')}{trains}"
