@@ -73,7 +73,7 @@ class Progress:
             return
         self._introduced = True
         told = [
-            f"{word}: {tally.header.settings[word]}" for word in ("fabric", "kernel") if word in tally.header.settings
+            f"{word}: {tally.header.settings[word]}" for word in ("fabric",) if word in tally.header.settings
         ]
         if told:
             self.console.print(Text("; ".join(told), style="dim"))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 
@@ -19,16 +18,14 @@ from gossamer.engine.fabrics import Fabric, Key, Pending
 from gossamer.engine.lines import Lines
 from gossamer.engine.service import Service
 from gossamer.engine.turns import Turns
+from gossamer.engine.visits import OWNER, Visits
 from gossamer.parts.codec import Heard, Wire
 from gossamer.parts.payload import Payload
-from gossamer.parts.topology import Everyone, Into, Neighbours, Pair
+from gossamer.parts.topology import Everyone, Neighbours
 from gossamer.records import SERVED, Event, Note, StepRecord
-from gossamer.replica import Answer, Chosen, Hub, Replica, conclude
+from gossamer.replica import Chosen, Hub, Replica
 from gossamer.replica.hub import Builder
 from gossamer.strategy import Compute, Meet, Phase, Send, Settle, Update, phases, slots
-
-PATIENCE = 120.0  # seconds a hub may take to answer before we say that it does not
-OWNER = 0  # the member that hubs live with
 
 Speaking = tuple[Generator[Wire, Heard, None], Pending]
 
@@ -59,13 +56,12 @@ class Stepper:
         self._look()
         if lines is not None and any(ex.hub or ex.meets for ex in self.exchanges):
             self.service = Service(lines, self.hubs, replica, acknowledge=turns.scripted)
-            self.counter = Counter(lines, acknowledged=turns.scripted)
+            self.visits = Visits(replica, self.service, Counter(lines, acknowledged=turns.scripted), turns)
         self.began = time.perf_counter()
         self.waiting: float | None = None
         self.note = Note()
         self._sent: list[int] = []  # buckets that have left, by slot, in this step
         self._speaking: dict[tuple[int, int], list[Speaking]] = {}
-        self._pushing: dict[int, deque[Generator[Wire, Answer, None]]] = {}
         self._rested = 0  # the step before which nothing that was pushed is still unanswered
         self._gated = any(ex.meets and ex.synchrony.staleness is not None for ex in self.exchanges)
 
@@ -162,9 +158,8 @@ class Stepper:
             for speaking, pending in self._speaking.pop((slot, sent)):
                 self._hear_out(Key(slot, sent, 0), speaking, pending)
         self.replica.holding = False
-        for slot, pushes in sorted(self._pushing.items()):
-            while pushes:
-                self._take_answer(slot)
+        if self.service is not None:
+            self.visits.rest(self.note)
         self.meet()
         delays = {slot: ex.synchrony.delay for slot, ex in enumerate(self.exchanges)}
         self.replica.held = {key: held for key, held in self.replica.held.items() if key[1] + delays[key[0]] >= step}
@@ -187,10 +182,8 @@ class Stepper:
                 pending.wait()
         self._speaking.clear()
         self.fabric.close()
-        for slot, pushes in self._pushing.items():
-            for _ in pushes:
-                self._answer(slot)
         if self.service is not None:
+            self.visits.hear_out()
             self.service.close()
         self.note = Note()
         self._tally()
@@ -211,7 +204,7 @@ class Stepper:
                 self._settle(slot, sent)
             case Meet(slot):
                 with self.span("wait"):
-                    self._meet(slot, step)
+                    self.visits.meet(slot, step, self.note)
             case Compute() | Update():
                 pass
 
@@ -225,7 +218,7 @@ class Stepper:
     def _send(self, slot: int, step: int) -> None:
         if self.exchanges[slot].hub:
             with self.span("send"):
-                self._push(slot, step)
+                self.visits.push(slot, step, self.note)
         elif slot in self.buckets:
             self.send(slot, step, len(self.buckets[slot]))
         else:
@@ -256,7 +249,7 @@ class Stepper:
         if self.exchanges[slot].hub:
             with self.span("wait"):
                 if sent >= self._rested:
-                    self._take_answer(slot)
+                    self.visits.take_answer(slot, self.note)
             return
         self.note.aged(self.exchanges[slot].synchrony.delay)
         self.turns.give_way()
@@ -280,78 +273,6 @@ class Stepper:
             key = Key(key.slot, key.step, key.turn + 1, key.bucket)
             with self.span("send"):
                 pending = self._mix(key, wire)
-
-    def _meet(self, slot: int, step: int) -> None:
-        ex = self.exchanges[slot]
-        if ex.hub:
-            self._push(slot, step)
-            self._take_answer(slot)
-            return
-        match ex.topology.mixing(self.member, ex.round(step), self.world, slot):
-            case Neighbours(weights):
-                self._pull(slot, step, weights)
-            case Into(target):
-                self._tell(slot, step, target)
-            case Pair(partner):
-                self._trade(slot, step, partner)
-            case other:
-                raise AssertionError(f"{other} is not met")
-
-    def _pull(self, slot: int, step: int, weights: Mapping[int, float]) -> None:
-        like, shown = self.replica.shown(slot), {}
-        for partner in weights:
-            if partner != self.member:
-                shown[partner], done = self.counter.pull(partner, slot, like)
-                self.note.aged(step - done)
-                self.note.hear(slot, shown[partner].nbytes)
-        with self.still():
-            self.replica.pull(slot, weights, shown)
-
-    def _tell(self, slot: int, step: int, target: int) -> None:
-        if target != self.member:
-            with self.still():
-                mine = self.replica.shown(slot).clone()
-            self.note.send(slot, mine.nbytes)
-            self.counter.tell(target, slot, step, mine)
-        with self.still():
-            self.replica.take_up(slot, 2 if target == self.member else 1)
-
-    def _trade(self, slot: int, step: int, partner: int) -> None:
-        with self.still():
-            mine = self.replica.shown(slot).clone()
-        theirs, done = self.counter.trade(partner, slot, mine)
-        self.note.send(slot, mine.nbytes)
-        self.note.hear(slot, theirs.nbytes)
-        self.note.aged(step - done)
-        with self.still():
-            self.replica.traded(slot, mine, theirs)
-
-    def _push(self, slot: int, step: int) -> None:
-        round = self.replica.desks[slot].round
-        pushing = self.replica.push(slot, step)
-        wire = next(pushing)
-        self._pushing.setdefault(slot, deque()).append(pushing)
-        self.note.send(slot, wire.body.nbytes)
-        if self.member == OWNER:
-            assert self.service is not None
-            self.service.push(slot, round, wire)
-        else:
-            self.counter.push(OWNER, slot, round, wire, self.replica.parameters)
-
-    def _take_answer(self, slot: int) -> None:
-        self.turns.give_way()
-        answer = self._answer(slot)
-        self.note.hear(slot, answer.values.nbytes)
-        self.note.aged(answer.staleness)
-        self.note.dropped += answer.dropped
-        with self.still():
-            conclude(self._pushing[slot].popleft(), answer)
-
-    def _answer(self, slot: int) -> Answer:
-        if self.member == OWNER:
-            assert self.service is not None
-            return self.service.answer(slot, PATIENCE)
-        return self.counter.answer(OWNER, slot, self.replica.parameters)
 
     def _tally(self) -> None:
         """Note what the fabric moved, and what was served to others since the last record."""

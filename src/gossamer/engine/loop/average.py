@@ -12,7 +12,7 @@ from gossamer.engine.fabrics import Fabric, Key
 from gossamer.engine.loop.lookout import aside
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.strand import Strand
-from gossamer.engine.stepper import OWNER
+from gossamer.engine.visits import OWNER
 from gossamer.parts.codec import Mean
 from gossamer.parts.route import Native
 

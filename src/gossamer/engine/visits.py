@@ -1,0 +1,114 @@
+"""How a member deals with one other at a time: partners it pulls from, tells or trades with, and hubs it pushes to.
+
+Nobody else waits for a visit. What it moved is noted in the notes of the step it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Mapping
+
+from gossamer.engine.counter import Counter
+from gossamer.engine.service import Service
+from gossamer.engine.turns import Turns
+from gossamer.parts.codec import Wire
+from gossamer.parts.topology import Into, Neighbours, Pair
+from gossamer.records import Note
+from gossamer.replica import Answer, Replica, conclude
+
+PATIENCE = 120.0  # seconds a hub may take to answer before we say that it does not
+OWNER = 0  # the member that hubs live with
+
+
+class Visits:
+    """One member's visits; its own service holds the parameters still against others' meanwhile."""
+
+    def __init__(self, replica: Replica, service: Service, counter: Counter, turns: Turns) -> None:
+        self.replica, self.service, self.counter, self.turns = replica, service, counter, turns
+        self._pushing: dict[int, deque[Generator[Wire, Answer, None]]] = {}
+
+    def meet(self, slot: int, step: int, note: Note) -> None:
+        """Trade with the partner of this round, or with the hub, as it is right now."""
+        replica, ex = self.replica, self.replica.desks[slot].exchange
+        if ex.hub:
+            self.push(slot, step, note)
+            self.take_answer(slot, note)
+            return
+        match ex.topology.mixing(replica.member, ex.round(step), replica.world, slot):
+            case Neighbours(weights):
+                self._pull(slot, step, weights, note)
+            case Into(target):
+                self._tell(slot, step, target, note)
+            case Pair(partner):
+                self._trade(slot, step, partner, note)
+            case other:
+                raise AssertionError(f"{other} is not met")
+
+    def push(self, slot: int, step: int, note: Note) -> None:
+        """Tell a hub; its answer comes when it is due."""
+        round = self.replica.desks[slot].round
+        pushing = self.replica.push(slot, step)
+        wire = next(pushing)
+        self._pushing.setdefault(slot, deque()).append(pushing)
+        note.send(slot, wire.body.nbytes)
+        if self.replica.member == OWNER:
+            self.service.push(slot, round, wire)
+        else:
+            self.counter.push(OWNER, slot, round, wire, self.replica.parameters)
+
+    def take_answer(self, slot: int, note: Note) -> None:
+        """Take up what the hub says to the earliest push that it has not yet answered; waits."""
+        self.turns.give_way()
+        answer = self._answer(slot)
+        note.hear(slot, answer.values.nbytes)
+        note.aged(answer.staleness)
+        note.dropped += answer.dropped
+        with self.service.lock:
+            conclude(self._pushing[slot].popleft(), answer)
+
+    def rest(self, note: Note) -> None:
+        """Take up all answers that are still to come."""
+        for slot, pushes in sorted(self._pushing.items()):
+            while pushes:
+                self.take_answer(slot, note)
+
+    def hear_out(self) -> None:
+        """Hear all answers that are still to come, of which nothing is made any more."""
+        for slot, pushes in self._pushing.items():
+            for _ in pushes:
+                self._answer(slot)
+
+    def _pull(self, slot: int, step: int, weights: Mapping[int, float], note: Note) -> None:
+        like, shown = self.replica.shown(slot), {}
+        for partner in weights:
+            if partner != self.replica.member:
+                shown[partner], done = self.counter.pull(partner, slot, like)
+                note.aged(step - done)
+                note.hear(slot, shown[partner].nbytes)
+        with self.service.lock:
+            self.replica.pull(slot, weights, shown)
+
+    def _tell(self, slot: int, step: int, target: int, note: Note) -> None:
+        mine = target == self.replica.member
+        if not mine:
+            with self.service.lock:
+                told = self.replica.shown(slot).clone()
+            note.send(slot, told.nbytes)
+            self.counter.tell(target, slot, step, told)
+        with self.service.lock:
+            self.replica.take_up(slot, 2 if mine else 1)
+
+    def _trade(self, slot: int, step: int, partner: int, note: Note) -> None:
+        with self.service.lock:
+            mine = self.replica.shown(slot).clone()
+        theirs, done = self.counter.trade(partner, slot, mine)
+        note.send(slot, mine.nbytes)
+        note.hear(slot, theirs.nbytes)
+        note.aged(step - done)
+        with self.service.lock:
+            self.replica.traded(slot, mine, theirs)
+
+    def _answer(self, slot: int) -> Answer:
+        if self.replica.member == OWNER:
+            return self.service.answer(slot, PATIENCE)
+        return self.counter.answer(OWNER, slot, self.replica.parameters)
