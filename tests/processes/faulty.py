@@ -89,6 +89,8 @@ def main() -> None:
     torch.set_num_threads(1)
     fault = Fault(sys.argv[1], sys.argv[2], int(sys.argv[3]))
     print(f"rank {fault.rank} begins", "and says so", sep=" ... ")
+    if fault.how == "prepares" and fault.rank == fault.who:
+        never_come()
     made = task()
     optimizer = torch.optim.SGD(made.model.parameters(), lr=0.01)
     data = TensorDataset(*made.train)
@@ -102,14 +104,26 @@ def main() -> None:
             nn.functional.cross_entropy(model(inputs), labels).backward()
             optimizer.step()
             optimizer.zero_grad()
+            if fault.how == "averages" and fault.steps == AT + 1:
+                average(model, fault)
+
+
+def average(model: nn.Module, fault: Fault) -> None:
+    """The others look at the average of all."""
+    import gossamer
+
+    if fault.rank == fault.who:
+        never_come()
+    with gossamer.averaged(model):
+        pass
 
 
 def hasten(times: float) -> None:
     """Lose patience so many times sooner."""
     from gossamer.engine import watch
-    from gossamer.engine.loop import lookout
+    from gossamer.engine.loop import lookout, roll
 
-    for module, name in ((watch, "SOONEST"), (lookout, "EVERY"), (lookout, "LONG")):
+    for module, name in ((watch, "SOONEST"), (lookout, "EVERY"), (lookout, "LONG"), (roll, "EVERY")):
         setattr(module, name, getattr(module, name) / times)
 
 

@@ -100,9 +100,9 @@ def test_what_differs_between_ranks_is_named_on_every_rank(member: Member) -> No
     colder = lambda odd: _model(odd, lambda m: m[2].weight.requires_grad_(False))  # noqa: E731
     differing(member, "parameter 2.weight is 3 x 7 float32, frozen, not 3 x 7 float32", colder)
     longer = lambda odd: _model(odd, lambda m: m.append(nn.Linear(3, 3)))  # noqa: E731
-    differing(member, "it has 6 parameters", longer)
+    differing(member, "it has 6 tensors, not 4: parameter 3.weight is on one of them only", longer)
     buffered = lambda odd: _model(odd, lambda m: m.append(nn.BatchNorm1d(3, affine=False)))  # noqa: E731
-    differing(member, "buffer 3.running_mean", buffered)
+    differing(member, "it has 3 tensors, not 0: buffer 3.running_mean", buffered)
 
 
 @everywhere(worlds=(2,), fabrics=("shared",))
@@ -110,8 +110,8 @@ def test_worlds(member: Member) -> None:
     whole, part = dist.new_group(), dist.new_group([0])
     model = net()
     prepare = gossamer.prepare
-    if member.rank == 0:
-        refused("world holds 1 of 2 processes", lambda: prepare(model, sgd(model), world=part))
+    words = "world holds 1 of 2 processes" if member.rank == 0 else "world is a"  # who is not in it has no such world
+    refused(words, lambda: prepare(model, sgd(model), world=part))
     refused("world is a str", lambda: prepare(model, sgd(model), world="all"))
     flat, square = init_device_mesh("cpu", (2,)), init_device_mesh("cpu", (1, 2))
     refused("DeviceMesh of 2 dimensions", lambda: prepare(model, sgd(model), world=square))

@@ -72,9 +72,7 @@ class Progress:
         if tally.header is None or self._introduced:
             return
         self._introduced = True
-        told = [
-            f"{word}: {tally.header.settings[word]}" for word in ("fabric", "kernel") if word in tally.header.settings
-        ]
+        told = [f"{word}: {tally.header.settings[word]}" for word in ("fabric",) if word in tally.header.settings]
         if told:
             self.console.print(Text("; ".join(told), style="dim"))
 

@@ -43,7 +43,7 @@ def _lines(found: Verdict) -> Iterator[tuple[str, Text]]:
     yield "time", Text(f"{long}; {found.request.shares}")
     yield from _speed(found) if found.played else ()
     if found.fabric is not None:
-        yield "fabric", Text(found.fabric + (f", kernel {found.kernel}" if found.kernel is not None else ""))
+        yield "fabric", Text(found.fabric)
     yield from _events(found)
     if (words := advice(found)) is not None:
         yield "next", Text(words, style="bold")

@@ -109,8 +109,8 @@ class Training:
         self._pace = max(0.0, record.spans["compute"] - self._slept)
         self.journal.write(msgspec.structs.replace(record, loss=self.loss))
 
-    def _event(self, what: str) -> None:
-        self.journal.write(Event(time.perf_counter() - self.began, what, self.place.member))
+    def _event(self, what: str, member: int) -> None:
+        self.journal.write(Event(time.perf_counter() - self.began, what, member))
 
     def _header(self) -> Header:
         settings = {"fabric": self.session.fabric.name, "kernel": kernel.in_use(), "route": self.course.route}

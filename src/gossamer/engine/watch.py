@@ -126,12 +126,16 @@ class Patience:
 
 def report(store: Store, missing: Sequence[int], me: int, exchange: str, step: int, waited: float) -> str:
     """Who is missing, where and for how long, with what the first of them are doing."""
-    names = ", ".join(map(str, missing))
-    are = f"members {names} have" if len(missing) > 1 else f"member {names} has"
-    lines = [f"member {me} has waited {waited:.0f} s in step {step}: {are} not entered {exchange}"]
+    lines = [f"member {me} has waited {waited:.0f} s in step {step}: {named(missing)} not entered {exchange}"]
     for member in missing[:STACKS]:
         found = stack_of(store, member)
         lines.append(f"member {member} is here:\n{found}" if found.startswith("  File") else f"member {member} {found}")
     if len(missing) > STACKS:
         lines.append(f"(the first {STACKS} of {len(missing)} are shown)")
     return "\n".join(lines)
+
+
+def named(missing: Sequence[int]) -> str:
+    """Members as the beginning of what they have not done."""
+    names = ", ".join(map(str, missing))
+    return f"members {names} have" if len(missing) > 1 else f"member {names} has"

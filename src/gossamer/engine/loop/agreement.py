@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gossamer.engine.loop.place import Place
+from gossamer.engine.loop.roll import calling
 from gossamer.parts.refusal import Refused
 
 PATIENCE = timedelta(minutes=10)  # loading data may take one worker much longer than another
@@ -25,7 +26,7 @@ class Facts(msgspec.Struct, frozen=True):
     seed: int
     fabric: str
     things: list[str]
-    tensors: list[list[tuple[str, str]]]  # by optimizer: name, and what it is
+    tensors: list[list[tuple[str, str]]]  # by optimizer, then by model what is in none: name, and what it is
 
 
 def facts(
@@ -48,7 +49,8 @@ def agree(place: Place, mine: Facts) -> None:
     if place.size == 1:
         return
     place.store.set(f"facts/{place.member}", msgspec.json.encode(mine).decode())
-    place.store.wait([f"facts/{rank}" for rank in range(place.size)], PATIENCE)
+    with calling(place.store, "roll", place.member, place.size):
+        place.store.wait([f"facts/{rank}" for rank in range(place.size)], PATIENCE)
     said = [msgspec.json.decode(place.store.get(f"facts/{rank}"), type=Facts) for rank in range(place.size)]
     for rank, theirs in enumerate(said[1:], start=1):
         difference = differs(said[0], theirs)
@@ -65,15 +67,15 @@ def differs(first: Facts, other: Facts) -> str | None:
     for here, there in zip(first.tensors, other.tensors, strict=True):
         for one, two in zip(here, there, strict=False):
             if one != two:
-                return (
-                    f"parameter {two[0]} is {two[1]}, not {one[0]} {one[1]}"
-                    if one[0] != two[0]
-                    else (f"parameter {two[0]} is {two[1]}, not {one[1]}")
-                )
+                return f"{_kind(two)} is {two[1]}, not {one[1] if one[0] == two[0] else f'{one[0]} {one[1]}'}"
         if len(here) != len(there):
-            extra = (here if len(here) > len(there) else there)[min(len(here), len(there))][0]
-            return f"it has {len(there)} parameters that train, not {len(here)}: {extra} is on one of them only"
+            extra = (here if len(here) > len(there) else there)[min(len(here), len(there))]
+            return f"it has {len(there)} tensors, not {len(here)}: {_kind(extra)} is on one of them only"
     return None
+
+
+def _kind(told: tuple[str, str]) -> str:
+    return told[0] if told[0].startswith("buffer ") else f"parameter {told[0]}"
 
 
 def sides(tensor: Tensor) -> str:

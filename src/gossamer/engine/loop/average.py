@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gossamer.engine.fabrics import Fabric, Key
+from gossamer.engine.loop.lookout import aside
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.strand import Strand
 from gossamer.engine.visits import OWNER
@@ -23,7 +24,8 @@ def mean(fabric: Fabric, mine: Tensor) -> Tensor:
     if fabric.size == 1:
         return mine.clone()
     sent, heard = fabric.sent[ASIDE], fabric.heard[ASIDE]
-    found = fabric.everyone(Key(ASIDE, 0, 0), Mean(mine.reshape(-1)), Native()).wait().one()
+    with aside.waiting():
+        found = fabric.everyone(Key(ASIDE, 0, 0), Mean(mine.reshape(-1)), Native()).wait().one()
     fabric.sent[ASIDE], fabric.heard[ASIDE] = sent, heard  # no part of the strategy's bytes
     return found.to(mine.dtype).view(mine.shape)
 

@@ -56,7 +56,7 @@ def open_session(
     for optimizer, each in zip(optimizers, named, strict=True):
         refuse_odd(optimizer)
         Borrowed(optimizer, [tensor for _, tensor in each]).suits(strategy)
-    agree(place, facts(repr(strategy), seed, fabric, [*models, *optimizers], named))
+    agree(place, facts(repr(strategy), seed, fabric, [*models, *optimizers], [*named, *_others(models, named)]))
     _start_alike(place, models, named)
     if place.size > 1 and threading.current_thread() is threading.main_thread():
         Post(place.store, place.member)  # where others ask what this member is doing
@@ -158,6 +158,16 @@ def _named(number: int, optimizer: torch.optim.Optimizer, models: Sequence[nn.Mo
             raise Refused(f"prepare: parameter {names[id(p)]} is a DTensor", "a model that no other tool has sharded")
     order = {key: n for n, key in enumerate(names)}
     return [(names[id(p)], p) for p in sorted(held, key=lambda p: order[id(p)])]
+
+
+def _others(models: Sequence[nn.Module], named: Sequence[Named]) -> list[Named]:
+    """By model, what no optimizer steps: other parameters, and buffers."""
+    held = {id(tensor) for each in named for _, tensor in each}
+    return [
+        [(name, p) for name, p in model.named_parameters() if id(p) not in held]
+        + [(f"buffer {name}", b) for name, b in model.named_buffers()]
+        for model in models
+    ]
 
 
 def _refuse_twice(named: Sequence[Named]) -> None:

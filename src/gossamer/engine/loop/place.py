@@ -14,7 +14,9 @@ from itertools import count
 import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore, Store, _get_default_store
+from torch.distributed.rendezvous import rendezvous
 
+from gossamer.engine.loop.roll import calling
 from gossamer.parts.refusal import Refused
 
 PATIENCE = timedelta(minutes=30)
@@ -66,12 +68,14 @@ def _meet() -> None:
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     if "GOSSAMER_STORE" in os.environ:
-        store = dist.FileStore(os.environ["GOSSAMER_STORE"], size)  # type: ignore[attr-defined]
-        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
+        store: Store = dist.FileStore(os.environ["GOSSAMER_STORE"], size)  # type: ignore[attr-defined]
     elif "MASTER_ADDR" in os.environ:
-        dist.init_process_group(backend, timeout=PATIENCE)
+        store = PrefixStore("default_pg", next(rendezvous("env://", timeout=PATIENCE))[0])
+        store.set_timeout(PATIENCE)
     else:
         raise Refused(f"prepare: WORLD_SIZE is {size}, but nobody says where to meet", "torchrun or gossamer run")
+    with calling(store, "gossamer/roll", rank, size):
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
     atexit.register(_part)
 
 

@@ -49,7 +49,8 @@ class Session:
         self.loaders: list[DataLoader[Any]] = []
         self.syncing, self.closing = True, False
         self.watches: list[Watch] = []
-        self.events: list[Callable[[str], None]] = []
+        self.events: list[Callable[[str, int], None]] = []
+        self.journal: Journal | None = None
         self.lookout: Lookout | None = None
         self._told: float | None = None  # what the next backward counts, where somebody said so
         self._spent = False
@@ -57,12 +58,12 @@ class Session:
         self._graph: int | None = None  # the backward that is under way
         self._open: list[Course] = []
 
-    def say(self, what: str, *, aloud: bool = True) -> None:
-        """Tell whoever watches, and the journal."""
+    def say(self, what: str, *, member: int | None = None, aloud: bool = True) -> None:
+        """Tell whoever watches, and the journal, what is about this member or another."""
         if aloud:
             print(f"gossamer: {what}", file=sys.stderr, flush=True)
         for told in self.events:
-            told(what)
+            told(what, self.place.member if member is None else member)
 
     def part(self) -> None:
         """At the end of the script: hear the others out, unless this process fails, or another one did."""
@@ -83,7 +84,7 @@ class Session:
         """Keep a journal of every step in this member's own file of a folder."""
         if folder is None:
             return
-        journal = Journal(Path(folder) / f"journal-{self.place.member}.jsonl", self.say)
+        self.journal = journal = Journal(Path(folder) / f"journal-{self.place.member}.jsonl", self.say)
         world, names = self.world, [type(course.optimizer).__name__ for course in self.courses]
         settings = {"fabric": self.fabric.name}
         journal.write(
@@ -91,7 +92,7 @@ class Session:
         )
         began = time.perf_counter()
         self.watches.append(lambda _, record: journal.write(record))
-        self.events.append(lambda what: journal.write(Event(time.perf_counter() - began, what, self.place.member)))
+        self.events.append(lambda what, who: journal.write(Event(time.perf_counter() - began, what, who)))
 
     def close(self) -> None:
         """Hear out what is under way, and serve the others until they are done too; once."""
@@ -191,7 +192,7 @@ class Session:
         where = f"all ranks, parameter {course.sick[0][1]}" if all_ else "; ".join(told)
         what = f"step {record.step}: NaN or infinity in a gradient ({where}); "
         what += "left out, the others go on" if course.alone else "applied on no rank"
-        self.say(what, aloud=not scaled)
+        self.say(what, member=course.sick[0][0], aloud=not scaled)
 
 
 _ends: list[BaseException] = []
