@@ -27,7 +27,7 @@ import pytest
 from gossamer.engine.launch.start import environment, start
 
 ROOT = Path(__file__).parent.parent.parent
-SECONDS = 30.0  # for any one case
+SECONDS = 60.0  # for any one case
 Case = Callable[..., None]
 
 
