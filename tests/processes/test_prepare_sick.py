@@ -13,7 +13,7 @@ from torch import nn
 from gossamer.engine.loop.prepare import session_of
 from gossamer.records import Event, read
 
-SYNC = ("allreduce", "allreduce(route=sharded)", "allreduce(route=ring)", "Exchange(codec=FP16())")
+SYNC = ("allreduce", "allreduce(route=sharded)", "allreduce(route=ring)", "Exchange(codec=Half())")
 CODED = ("powersgd", "dgc", "qsgd", "Exchange(codec=ErrorFeedback(TopK(0.5)))")
 
 
@@ -55,7 +55,7 @@ def train(member: Member, strategy: str, bad: float, folder: Path) -> None:
             assert torch.isfinite(p).all()
             member.same(p)
     if exact:
-        close(model, alone, 1e-3 if "FP16" in strategy else 1e-5)
+        close(model, alone, 1e-3 if "Half" in strategy else 1e-5)
     assert session_of(model).courses[0].skipped == 2
     said = [line for line in member.said.getvalue().splitlines() if "NaN or infinity" in line]
     told = "gossamer: step {}: NaN or infinity in a gradient (rank {}, parameter 2.weight); applied on no rank"
@@ -86,7 +86,7 @@ def test_codecs_do_not_remember_it(member: Member, strategy: str) -> None:
         train(member, strategy, float("nan"), Path(folder))
 
 
-@everywhere(worlds=(2,), strategy=("local_sgd(every=2)", "parameter_server", "gossip"))
+@everywhere(worlds=(2,), strategy=("local_sgd(every=2)", "parameter_server", "gossip_pull"))
 def test_who_is_sick_alone_says_so_and_nobody_waits(member: Member, strategy: str) -> None:
     model = net(torch.float32)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

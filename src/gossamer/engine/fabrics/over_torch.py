@@ -80,7 +80,7 @@ class OverTorch:
         return torch.zeros_like(like)
 
     def load(self, there: Tensor, sources: Sequence[Tensor], scale: float) -> int:
-        """Copy tensors into memory; whether they are finite shows in the mix, but for those that the mix will replace."""
+        """Copy tensors into memory; whether they are finite shows in the mix, but for those it replaces."""
         parts = there.split_with_sizes([source.numel() for source in sources])
         torch._foreach_copy_(list(parts), [source.reshape(-1) for source in sources])
         if scale != 1.0:
