@@ -21,12 +21,13 @@ from gossamer.parts.refusal import Refused
 from gossamer.strategy import AnyStrategy, Exchange, as_strategy, parse
 
 _sessions: WeakKeyDictionary[nn.Module, Session] = WeakKeyDictionary()
+EVERYBODY = Exchange()  # the mean of all gradients, as under DDP
 _stepped: WeakSet[torch.optim.Optimizer] = WeakSet()
 
 
 def prepare(
     *things: Any,
-    strategy: str | Exchange | AnyStrategy = "allreduce",
+    strategy: str | Exchange | AnyStrategy = EVERYBODY,
     world: dist.ProcessGroup | DeviceMesh | None = None,
     fabric: str = "auto",
     seed: int = 0,
