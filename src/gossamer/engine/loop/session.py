@@ -102,6 +102,8 @@ class Session:
         for course in courses:
             for strand in course.strands:
                 strand.stepper.close()
+        if courses and self.journal is not None:
+            self.journal.__exit__(None, None, None)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
