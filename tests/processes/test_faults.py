@@ -105,17 +105,22 @@ def test_train_ends_when_it_is_asked_to(number: signal.Signals, code: int, tmp_p
         assert "to go on: gossamer train" in err.splitlines()[-1]
 
 
-@pytest.mark.parametrize(("how", "who", "fabric"), [("raises", 2, "torch"), ("dies", 0, "shared")])
+@pytest.mark.parametrize(
+    ("how", "who", "fabric"), [("raises", 2, "torch"), ("dies", 0, "shared"), ("leaves", 1, "shared")]
+)
 def test_run_ends_with_the_first_failure(how: str, who: int, fabric: str, tmp_path: Path) -> None:
     with started("run", "--nproc-per-node=3", "--fabric", fabric, SCRIPT, str(tmp_path), how, str(who)) as process:
         out, err = process.communicate(timeout=100)
     assert none_runs(pids(tmp_path), 0.0)
-    assert since(tmp_path, who) < 5
+    assert since(tmp_path, who) < (5 if how != "leaves" else 30)  # one that leaves in peace takes its time
     assert sorted(out.splitlines()) == [f"rank {rank} begins ... and says so" for rank in range(3)]
     if how == "dies":
         assert process.returncode == 137
         assert err.splitlines()[-1].startswith("gossamer: rank 0 was killed by SIGKILL, and all others were stopped")
         assert "Traceback" not in err
+    elif how == "leaves":
+        assert process.returncode == 1
+        assert "MemberLost: member 1 has ended, and this member waits for numbers" in err.splitlines()[-1]
     else:
         assert process.returncode == 1
         assert err.count("Traceback") == 1

@@ -42,6 +42,18 @@ def stack_of(store: Store, member: int, timeout: float = 2.0) -> str:
         return f"cannot be asked: {error.strerror}"
 
 
+def ended(store: Store, member: int, timeout: float = 2.0) -> bool:
+    """Whether a member of this host has ended, as far as can be told."""
+    place = place_of(store, member, timeout)
+    if isinstance(place, str) or place.host != host():
+        return False
+    try:
+        start, state = stat(place.pid)
+    except OSError as error:
+        return isinstance(error, ProcessLookupError | FileNotFoundError)
+    return start != place.start or state in "ZX"
+
+
 def _ask(place: Place, timeout: float) -> str:
     start, state = stat(place.pid)
     if start != place.start or state in "ZX":

@@ -5,6 +5,7 @@ What is heard sender by sender, neighbours' messages and named routes still trav
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +18,12 @@ from torch.distributed.distributed_c10d import Store
 from gossamer.engine.fabrics.fabric import Board, Fabric, Key, Pending, Rows
 from gossamer.engine.lost import MemberLost
 from gossamer.engine.shared import Into, Lane, kernel
+from gossamer.engine.watch import ended, named
 from gossamer.parts.codec import Heard, Mean, Wire
 from gossamer.parts.route import Route
 
 PATIENCE = 1800.0  # seconds after which nobody is waited for any longer; who is missing is said long before
+ALARM = 3.0  # seconds of waiting between two looks at whether the missing still run
 
 
 @dataclass(eq=False)
@@ -68,12 +71,13 @@ class Shared:
         self._places: dict[tuple[int, int], tuple[Lane, int]] = {}
         self._spares: dict[tuple[int, int, int | None, int, torch.dtype], list[Spare]] = {}
         self._under: list[Under] = []
+        self._missing = (0.0, 0.0)  # when somebody was first missed in the wait under way, and last
 
     def lane(self, length: int, dtype: torch.dtype, cuts: Sequence[int] = (), **how: object) -> Lane:
         """A new lane; all members ask for the same ones in the same order."""
         name = f"{self._name}/lane/{next(self._lanes)}"
         lane = Lane.open(self._store, name, self.member, self.size, length, dtype, cuts, **how)  # type: ignore[arg-type]
-        lane.alarm, lane.missing = PATIENCE, _lost
+        lane.alarm, lane.missing = ALARM, self._missed
         self._opened.append(lane)
         return lane
 
@@ -125,6 +129,17 @@ class Shared:
         """Nothing more will be asked for."""
         self.beyond.close()
 
+    def _missed(self, who: list[int], bucket: int, phase: str) -> None:
+        """Somebody is late: nobody waits for a process that has ended, and for none that does not come at all."""
+        now = time.monotonic()
+        if now > self._missing[1] + 2.0 * ALARM:  # the last wait was another one
+            self._missing = (now, now)
+        self._missing = (self._missing[0], now)
+        if gone := [member for member in who if ended(self._store, member)]:
+            raise MemberLost(f"{named(gone)} ended, and this member waits for numbers that will not come", gone)
+        if now - self._missing[0] > PATIENCE:
+            raise MemberLost(f"{named(who)} not come within {PATIENCE / 60:.0f} minutes", who)
+
     def _in_place(self, key: Key, body: Tensor, lane: Lane, bucket: int) -> Pending:
         under = self._begin(key, body, lane, bucket, Into.EVERY)
 
@@ -173,10 +188,6 @@ class Shared:
         under.settle()
         self._under.remove(under)
         self.heard[key.slot] += leaving(under.lane, under.bucket, body)
-
-
-def _lost(who: list[int], bucket: int, phase: str) -> None:
-    raise MemberLost(f"members {who} did not come within {PATIENCE / 60:.0f} minutes", who)
 
 
 def leaving(lane: Lane, bucket: int, body: Tensor) -> int:
