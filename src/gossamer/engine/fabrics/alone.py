@@ -35,6 +35,10 @@ class Alone:
         """Ordinary memory."""
         return torch.zeros_like(like)
 
+    def knows(self, there: Tensor) -> bool:
+        """Nothing is mixed."""
+        return False
+
     def load(self, there: Tensor, sources: Sequence[Tensor], scale: float) -> int:
         """Copied; nobody else could be spoilt."""
         torch.cat(list(sources), out=there)

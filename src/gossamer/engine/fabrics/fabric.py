@@ -63,6 +63,9 @@ class Fabric(Protocol):
     def lend(self, like: Tensor, cuts: Sequence[int]) -> Tensor:
         """Memory for as many numbers as `like`, cut into buckets at `cuts`, whose wires need not be copied."""
 
+    def knows(self, there: Tensor) -> bool:
+        """Whether this is one bucket of lent memory, mixed where it lies whenever it is announced."""
+
     def load(self, there: Tensor, sources: Sequence[Tensor], scale: float) -> int:
         """Copy tensors, one after the other and scaled, into memory; the first that holds a NaN or infinity, or -1.
 

@@ -79,6 +79,10 @@ class OverTorch:
         """Ordinary memory on the model's device; wires are copied once, scaled."""
         return torch.zeros_like(like)
 
+    def knows(self, there: Tensor) -> bool:
+        """Wires are copied."""
+        return False
+
     def load(self, there: Tensor, sources: Sequence[Tensor], scale: float) -> int:
         """Copy tensors into memory; whether they are finite shows in the mix, but for those it replaces."""
         parts = there.split_with_sizes([source.numel() for source in sources])

@@ -17,7 +17,7 @@ from torch.distributed.distributed_c10d import Store
 
 from gossamer.engine.fabrics.fabric import Board, Fabric, Key, Pending, Rows
 from gossamer.engine.lost import MemberLost
-from gossamer.engine.shared import Into, Lane, kernel
+from gossamer.engine.shared import Into, Lane, kernel, sums
 from gossamer.engine.watch import ended, named
 from gossamer.parts.codec import Heard, Mean, Wire
 from gossamer.parts.route import Route
@@ -93,10 +93,14 @@ class Shared:
         lane.mine.zero_()
         return lane.mine
 
+    def knows(self, there: Tensor) -> bool:
+        """Whether it is one bucket of a lane."""
+        return (there.data_ptr(), there.numel()) in self._places
+
     def load(self, there: Tensor, sources: Sequence[Tensor], scale: float) -> int:
-        """Copied and looked at in one pass."""
+        """Copied and looked at; in one pass, where the memory is one bucket of a lane."""
         place = self._places.get((there.data_ptr(), there.numel()))
-        return self.beyond.load(there, sources, scale) if place is None else place[0].load(place[1], sources, scale)
+        return sums.load(there, sources, scale) if place is None else place[0].load(place[1], sources, scale)
 
     def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
         """Begin a mix of all members' wires."""

@@ -9,25 +9,28 @@ import torch
 from torch import Tensor, nn
 
 from gossamer.engine.fabrics import Fabric, Key
-from gossamer.engine.loop.lookout import aside
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.strand import Strand
 from gossamer.engine.visits import OWNER
 from gossamer.parts.codec import Mean
 from gossamer.parts.route import Native
 
+PIECE = 1 << 20  # numbers of an average that are under way at once
 ASIDE = 0x7F  # the slot of what no strategy asked for
 
 
 def mean(fabric: Fabric, mine: Tensor) -> Tensor:
-    """The mean of all members' tensors; all call it alike."""
+    """The mean of all members' tensors, piece by piece, so that a fabric needs little memory for it; all call alike."""
     if fabric.size == 1:
         return mine.clone()
     sent, heard = fabric.sent[ASIDE], fabric.heard[ASIDE]
-    with aside.waiting():
-        found = fabric.everyone(Key(ASIDE, 0, 0), Mean(mine.reshape(-1)), Native()).wait().one()
+    whole = torch.empty_like(mine, memory_format=torch.contiguous_format)
+    flat, found = mine.reshape(-1), whole.view(-1)
+    for start in range(0, flat.numel(), PIECE):
+        part, into = flat[start : start + PIECE], found[start : start + PIECE]
+        into.copy_(fabric.everyone(Key(ASIDE, 0, 0), Mean(part), Native()).wait().one())
     fabric.sent[ASIDE], fabric.heard[ASIDE] = sent, heard  # no part of the strategy's bytes
-    return found.to(mine.dtype).view(mine.shape)
+    return whole
 
 
 @contextmanager

@@ -36,6 +36,8 @@ class Course:
         self.gathered = False  # whether a backward inside no_sync() has added to the gradients
         self.sick: list[tuple[int, str]] = []  # members whose gradient was no number, and where
         self.alone = False  # whether nobody else knows of it
+        self.edited = False  # whether parameters that exist once were changed by somebody else than us
+        self._versions: int | None = None
         self._norms = fabric.board(1) if clip is not None else None
         self._ended = self._started = time.perf_counter()
 
@@ -75,6 +77,7 @@ class Course:
         self.begun, self.mixed, self.sick, self.alone = True, False, [], False
         self._started = time.perf_counter()
         for strand in self.strands:
+            strand.refuse_moved()
             strand.stepper.begin(self.step)
 
     def rested(self) -> None:
@@ -107,6 +110,7 @@ class Course:
     def finish(self, update: Callable[[], object], *, overflown: bool = False) -> StepRecord:
         """Play the rest of the step around the update, which is left out where the user's scaler saw an overflow."""
         self.begin()
+        self._look_for_edits()
         if not self.mixed:  # every backward was inside no_sync(): what was gathered, weighed, is exchanged now
             self.open(1.0)
             for strand in self.strands:
@@ -130,6 +134,13 @@ class Course:
         record = self._summed([strand.stepper.after(self.step) for strand in self.strands])
         self.step, self.begun, self.mixed, self.gathered = self.step + 1, False, False, False
         return record
+
+    def _look_for_edits(self) -> None:
+        """Where parameters exist once, `p.mul_(...)` outside of the optimizer would count once for each worker."""
+        if self._shards and not self.deferred:
+            now = sum(tensor._version for strand in self.strands for tensor in strand.tensors)
+            self.edited = self._versions is not None and now != self._versions
+            self._versions = now
 
     @property
     def _shards(self) -> list[Shard]:
@@ -186,14 +197,19 @@ class Course:
             self._find(noticed)
 
     def _step_shares(self) -> None:
-        if not self.deferred:
+        if not self.deferred:  # others may still look at the parameters, until they step, too
+            self._shards[0].fence()
             for shard in self._shards:
                 shard.gather()
         elif self.clip is not None:
             self._clip(self.clip)
+        for hook in self.optimizer._optimizer_step_pre_hooks.values():
+            hook(self.optimizer, (), {})
         for strand in self.strands:
             if strand.shard is not None:
                 strand.shard.step(strand.unused(self._rows(strand)) if self.deferred else strand.bare())
+        for hook in self.optimizer._optimizer_step_post_hooks.values():
+            hook(self.optimizer, (), {})
 
     def _clip(self, most: float) -> None:
         """Clip by the norm of the whole mean gradient, of which each member knows its share."""

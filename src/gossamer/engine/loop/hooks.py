@@ -44,8 +44,12 @@ class Gate:
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def __call__(self, module: nn.Module, _: object) -> None:
-        if torch.is_grad_enabled() and module is self._owner():
+        if module is not self._owner():
+            return
+        if torch.is_grad_enabled():
             self._session.begin(self._courses)
+        else:
+            self._session.compute()
 
     def __reduce__(self) -> tuple[Any, tuple[()]]:
         return _idle, ()

@@ -40,10 +40,10 @@ def counts(loader: DataLoader[Any]) -> tuple[int, int]:
     return loader.handed if isinstance(loader, SharedOut) else (0, 0)
 
 
-def latest(loaders: Iterable[DataLoader[Any]]) -> tuple[int, int]:
-    """The counts of the batch that any of these loaders handed out last."""
-    known = [loader for loader in loaders if isinstance(loader, SharedOut)]
-    return max(known, key=lambda loader: loader.moment).handed if known else (0, 0)
+def computed(loaders: Iterable[DataLoader[Any]]) -> tuple[int, int]:
+    """The counts of the batch a forward computes: of the loader that handed out last, while a loop over it goes on."""
+    known = [loader for loader in loaders if isinstance(loader, SharedOut) and loader.live]
+    return max(known, key=lambda loader: loader.moment).computed() if known else (0, 0)
 
 
 def _refuse(loader: DataLoader[Any]) -> None:

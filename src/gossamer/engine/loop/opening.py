@@ -60,7 +60,7 @@ def open_session(
     _start_alike(place, models, named)
     if place.size > 1 and threading.current_thread() is threading.main_thread():
         Post(place.store, place.member)  # where others ask what this member is doing
-    for candidate in _fabrics(place, fabric):
+    for candidate in _fabrics(place, fabric, named):
         try:
             found = candidate()
             strands = [
@@ -103,7 +103,7 @@ def tell(line: str) -> None:
     print(f"gossamer: {line}", file=sys.stderr, flush=True)
 
 
-def _fabrics(place: Place, asked: str) -> list[Callable[[], Fabric]]:
+def _fabrics(place: Place, asked: str, named: Sequence[Named]) -> list[Callable[[], Fabric]]:
     """What may carry wires, the best first; all workers try the same ones in the same order."""
     if asked not in FABRICS:
         raise Refused(f"prepare: there is no fabric {asked!r}", ", ".join(FABRICS))
@@ -115,7 +115,12 @@ def _fabrics(place: Place, asked: str) -> list[Callable[[], Fabric]]:
 
     if asked == "shared" and not place.one_host:
         raise Refused("prepare: the shared fabric needs all workers on one host", "fabric torch, or auto")
-    if asked == "torch" or not place.one_host:
+    beyond = next((str(t.device) for each in named for _, t in each if not t.is_cpu), None)
+    if asked == "shared" and beyond is not None:
+        raise Refused(
+            f"prepare: the shared fabric is memory of the host, and parameters are on {beyond}", "fabric='torch'"
+        )
+    if asked == "torch" or not place.one_host or beyond is not None:
         return [torch_]
     return [lambda: Shared(torch_(), place.store, "memory"), torch_]
 

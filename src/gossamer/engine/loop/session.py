@@ -21,7 +21,7 @@ from torch.utils.hooks import RemovableHandle
 from gossamer.engine.fabrics import Fabric
 from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.hooks import hook_model, hook_optimizer, hook_tensor
-from gossamer.engine.loop.loader import latest as in_hand
+from gossamer.engine.loop.loader import computed
 from gossamer.engine.loop.lookout import Lookout
 from gossamer.engine.loop.place import Place
 from gossamer.engine.loop.strand import Strand
@@ -52,6 +52,9 @@ class Session:
         self.events: list[Callable[[str, int], None]] = []
         self.journal: Journal | None = None
         self.lookout: Lookout | None = None
+        self._counts = (0, 0)  # samples of the batch that is computed: mine, and in all
+        self._unknown: Refused | None = None
+        self._warned = False
         self._told: float | None = None  # what the next backward counts, where somebody said so
         self._spent = False
         self._weighed: list[RemovableHandle] = []
@@ -125,14 +128,25 @@ class Session:
         """My share of the batch in hand, times the workers: 1 where all have as many samples, or as was told."""
         if self._told is not None:
             return self._told
-        mine, everybody = in_hand(self.loaders)
+        if self._unknown is not None:
+            raise self._unknown
+        mine, everybody = self._counts
         return self.size * mine / everybody if everybody else 1.0
+
+    def compute(self) -> None:
+        """A forward takes a batch, whether it trains or not."""
+        self._unknown = None
+        try:
+            self._counts = computed(self.loaders)
+        except Refused as error:  # only if nobody says what it counts
+            self._unknown = error
 
     def begin(self, courses: Sequence[Course]) -> None:
         """A forward begins: pass the gates of those it computes for."""
         if torch._C._current_graph_task_id() >= 0:  # computed once more for a backward that is under way
             return
         _latest[:] = [ref(self)]
+        self.compute()
         self._open, self._graph = [], None
         if self._spent:  # a backward inside no_sync() has used what `weigh` told
             self._told, self._spent = None, False
@@ -143,6 +157,8 @@ class Session:
     def arrived(self, course: Course, strand: Strand, place: int) -> None:
         """The gradient of a tensor is complete."""
         if not self.syncing:
+            if self._unknown is not None and self._told is None:
+                raise self._unknown
             course.gathered = self._spent = True
             return
         graph = torch._C._current_graph_task_id()
@@ -175,7 +191,8 @@ class Session:
         for handle in self._weighed:
             handle.remove()
         gathering = not self.syncing or any(course.gathered for course in self.courses)
-        scale = self.scale if gathering and self.size > 1 else 1.0
+        doubt = self._unknown is not None and self._told is None
+        scale = self.scale if gathering and self.size > 1 and not doubt else 1.0
         strands = [strand for course in self.courses for strand in course.strands] if scale != 1.0 else []
         self._weighed = [s.tensors[p].register_hook(lambda g: g * scale) for s in strands for p in s.early]  # type: ignore[no-untyped-call]
 
@@ -183,6 +200,9 @@ class Session:
         """A step of an optimizer is over: tell whoever watches, and say who was sick."""
         if course.sick and (course.alone or self.place.member == 0):
             self._say_sick(course, record, scaled)
+        if course.edited and not self._warned:
+            self._warned = True
+            self.say("a parameter was changed in place; with route=sharded all workers share it: let one of them do it")
         for watch in self.watches:
             watch(course, record)
 

@@ -62,7 +62,10 @@ class SharedOut(DataLoader[Any]):
     """
 
     def __init__(self, loader: DataLoader[Any], member: int, size: int, seed: int, order: Order) -> None:
-        self.handed, self.moment = (0, 0), 0  # counts of the batch in hand, and when it was handed out
+        self.handed, self.moment = (0, 0), 0  # counts of the batch last handed out, and when that was
+        self.waiting: list[tuple[int, int]] = []  # counts of batches that were handed out and not computed yet
+        self._now = (0, 0)
+        self.ahead = False  # whether the loop takes batches before it computes those it has
         self._key = (member, size, seed)
         self._begin = (0, 0)  # epoch and batch of the next iter()
         self._expected: int | None = None
@@ -86,7 +89,25 @@ class SharedOut(DataLoader[Any]):
         self.generator.manual_seed(draw(seed, number, 0x5C, member) >> 1)
         hand = Hand(self, super().__iter__(), epoch, start)
         self._begin, self._expected, self._live = (number + 1, 0), None, weakref.ref(hand)
+        self.waiting.clear()
         return hand
+
+    @property
+    def live(self) -> bool:
+        """Whether a loop over it is under way."""
+        return self._live is not None and self._live() is not None
+
+    def computed(self) -> tuple[int, int]:
+        """The counts of the batch that is computed now: the oldest that was not, or the last one once more."""
+        self.ahead = self.ahead or len(self.waiting) > 1
+        self._now = self.waiting.pop(0) if self.waiting else self._now
+        mine, everybody = self._now
+        if self.ahead and mine * self._key[1] != everybody:
+            raise Refused(
+                "the loop takes batches ahead of computing them, so nobody knows whose uneven one this is",
+                "drop_last=True, or gossamer.weight(samples) before the backward",
+            )
+        return self._now
 
     def set_epoch(self, number: int) -> None:
         """The next `iter()` reads epoch `number`, from its beginning unless it was resumed in the midst of it."""
@@ -139,6 +160,7 @@ class Hand:
             raise
         member, size, _ = loader._key
         loader.handed, loader.moment = self.epoch.counts(self.given, member, size), next(_moments)
+        loader.waiting.append(loader.handed)
         self.given += 1
         return batch
 

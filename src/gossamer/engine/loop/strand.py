@@ -59,15 +59,25 @@ class Strand:
             self.shard.ready(self.replica)
         for tensor, view in zip(self.tensors, self.replica.views, strict=True):
             tensor.data = view
+        self._homes = [tensor.data_ptr() for tensor in self.tensors]
         self.early = self._places(self._busy, among_members)
         self.pushed = self._places(self._busy, lambda ex: ex.updates_at_hub)
         self.scale, self.sick, self.noticed, self.leads = 1.0, -1, -1, False
-        self._free = not fabric.ordered and all(self._lies(slot) for slot in self.buckets)
         self.rows: Callable[[], Rows] | None = None
         self._board = fabric.board(2 + -(-len(self.tensors) // WORD)) if self._told(self._busy) else None
         self._regions = {s: [self._region(c) for c in cut] for s, cut in self.buckets.items()}
+        self._free = not fabric.ordered and all(self._lies(slot) for slot in self.buckets)
         self._courses: dict[tuple[int, ...], Due] = {}
         self.open(0)
+
+    def refuse_moved(self) -> None:
+        """Refuse parameters that were given other memory (`p.data = ...`): nobody would hear of them."""
+        for place, (tensor, home) in enumerate(zip(self.tensors, self._homes, strict=True)):
+            if tensor.data_ptr() != home:
+                raise Refused(
+                    f"parameter {self.name(place)} was given other memory after prepare",
+                    "p.data.copy_(...) instead of p.data = ..., or conversions before prepare",
+                )
 
     def open(self, step: int) -> None:
         """A backward begins: no gradient has come."""
@@ -270,7 +280,8 @@ class Strand:
     def _lies(self, slot: int) -> bool:
         """Whether an exchange's buckets are mixed where they lie, so that it matters not which one begins first."""
         ex, most = self.replica.desks[slot].exchange, self.layout.length * self.layout.start.element_size()
-        return not ex.codec.lossy and all(ex.route.suited(nbytes).native for nbytes in (1, most))
+        plain = not ex.codec.lossy and all(ex.route.suited(nbytes).native for nbytes in (1, most))
+        return plain and all(region is not None and self.fabric.knows(region) for region in self._regions[slot])
 
     def _lent(self) -> Tensor:
         """Memory for the gradients, cut where the buckets of the only exchange that may be cut are."""
