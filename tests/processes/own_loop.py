@@ -112,6 +112,12 @@ def refusals(folder: Path) -> None:
         except gossamer.Refused as refused:
             said.append(str(refused))
     assert gossamer.load(folder, *given, step=1).step == 1
+    given[0](torch.randn(2, 6)).sum().backward()
+    try:
+        gossamer.save(folder, *given)
+    except gossamer.Refused as refused:
+        said.append(str(refused))
+    given[1].step()
     (folder / f"said-{dist.get_rank()}.json").write_text(json.dumps(said))
 
 

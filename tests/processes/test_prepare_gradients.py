@@ -57,7 +57,7 @@ def test_gradients_are_mixed_and_private_and_clipping_counts_once(member: Member
 WAYS = ("set to none", "zeroed", "model.zero_grad", "p.grad = None", "replaced", "replaced in another order")
 
 
-@everywhere(way=WAYS, strategy=ROUTES)
+@everywhere(worlds=(2,), way=WAYS, strategy=ROUTES)
 def test_every_way_to_clear_or_replace_gradients(member: Member, way: str, strategy: str) -> None:
     alone, model = net(), net()
     stepper, optimizer = sgd(alone), sgd(model)

@@ -10,7 +10,6 @@ from torch import nn
 OPTIMIZERS: dict[str, Build] = {
     "sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=1e-3),
     "adam": lambda p: torch.optim.Adam(p, lr=0.01),
-    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.05),
 }
 ROUTES = ("allreduce", "allreduce(route=sharded)")
 

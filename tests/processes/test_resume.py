@@ -118,11 +118,12 @@ def test_all_workers_refuse_alike_and_say_why(own: tuple[Path, list[list[str]]])
     home = own[0] / "refusals"
     one, two = (json.loads((home / f"said-{rank}.json").read_text()) for rank in (0, 1))
     assert one == two
-    damaged, missing, strategy, model, things = one
+    damaged, missing, strategy, model, things, midst = one
     assert "model.safetensors is damaged" in damaged and damaged.endswith(f"nearest that works: {home / 'step-1'}")
     assert "no checkpoint of step 7; nearest that works: step 1 or 2" in missing
     assert "strategy is 'Exchange()' there, 'Exchange(payload=PARAMETERS" in strategy
     assert "parameter 0.weight is 7 x 6 float32 there, 0.weight is 8 x 6 float32 here" in model
+    assert midst.startswith("save: in the midst of a step")
     assert "things is ['Sequential', 'Adam', 'DataLoader', 'StepLR', 'AveragedModel'] there" in things
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +14,9 @@ from time import monotonic, sleep
 import pytest
 from tests.cli.ask import DOOR
 from tests.processes.living import shared
-from tests.processes.resuming import sealed
+from tests.processes.resuming import STEPS, Training, job, sealed
 
-from gossamer.records import Event, read
+from gossamer.records import Event, StepRecord, read
 
 ROOT = str(Path(__file__).parents[2])
 TASK = ("--task", "tests.processes.resuming:mortal", "--path", ROOT, "--workers", "2", "--batch", "4", "--seed", "3")
@@ -80,20 +81,44 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_goes_on(whole: Path,
     last = err.splitlines()[-1]
     assert (code, out) == (2, "") and "Traceback" not in err
     assert "member-1.safetensors has" in last
+    assert "steps = 60" in (tmp_path / "runs" / folder.name / "run.toml").read_text()  # what was refused is forgotten
     offered = file.parents[1] / "step-56"
     assert last.endswith(f"nearest that works: {offered}")
-    code, out, err = ended(begun(tmp_path, "--resume", str(offered), "--steps", "60", "--json"))
+    code, out, err = ended(begun(tmp_path, "--resume", str(offered), "--json"))
     assert code == 0, err
     assert json.loads(out)["resumed_from"] == 56
     assert kept(tmp_path)["step-60"] == kept(whole)["step-60"]
 
 
-def test_a_disk_that_fails_is_said_once_and_training_goes_on(whole: Path, tmp_path: Path) -> None:
-    from tests.processes.resuming import Training, job
-
+def test_a_place_that_cannot_be_written_is_said_once_and_training_goes_on(tmp_path: Path) -> None:
     (tmp_path / "checkpoints").write_text("a file where the folder should be")
     Training(job(tmp_path, workers=1)).run()
     records = list(read(tmp_path / "journal-0.jsonl"))
     said = [record.what for record in records if isinstance(record, Event) and "is not saved" in record.what]
     assert len(said) == 1 and "step 5 is not saved" in said[0] and "there is no earlier one" in said[0]
-    assert sum(type(record).__name__ == "StepRecord" for record in records) == 12
+    assert sum(isinstance(record, StepRecord) for record in records) == STEPS
+
+
+def test_a_full_disk_stops_neither_saves_nor_journals_for_good(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    training = Training(job(tmp_path, workers=1))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    watched = list[int]()
+
+    def fill(_: object, record: StepRecord) -> None:  # for some steps no file may grow
+        limit = 700 if 2 < record.step < 10 else before[0]
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+        watched.append(record.step)
+
+    training.session.watches.append(fill)
+    try:
+        training.run()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert watched == list(range(STEPS))
+    steps = [record.step for record in read(tmp_path / "journal-0.jsonl") if isinstance(record, StepRecord)]
+    assert steps[0] == 0 and steps[-1] == STEPS - 1 and len(steps) < STEPS
+    assert sorted(sealed(tmp_path / "checkpoints")) == [f"step-{STEPS}"]
+    err = capfd.readouterr().err
+    assert err.count("is not saved in") == 1 and err.count("the run goes on, and what finds no room") == 1

@@ -155,9 +155,9 @@ def _run(request: Request, run: Kept | None, where: list[str], as_json: bool) ->
         resumed = train_folder.unfinished(run, request.steps)
     else:
         run = train_folder.make(request.settings.folder, request.settings.strategy)
-    run.keep(request.settings, where)
-    train_report.begin(request, run, resumed)
-    found, ending = play(request, run, resumed, where)
+    with run.keeping(request.settings, where):
+        train_report.begin(request, run, resumed)
+        found, ending = play(request, run, resumed, where)
     train_report.end(found, ending, run, as_json)
     if ending.code:
         raise typer.Exit(ending.code)

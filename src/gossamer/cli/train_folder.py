@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count
@@ -61,10 +62,23 @@ class Kept:
         name = self.name if self.saved else str(Path(self.name) / SETTINGS)
         return f"gossamer train {'--resume ' if self.saved else ''}{quote(name)}"
 
-    def keep(self, settings: Settings, where: Sequence[str]) -> None:
-        """Write the resolved settings down, with where a task of the user's own was looked for first."""
+    @contextmanager
+    def keeping(self, settings: Settings, where: Sequence[str]) -> Iterator[None]:
+        """Write the resolved settings down, with where a task of the user's own was looked for first.
+
+        Settings with which a run is refused are not its own: it has those of before again.
+        """
+        before = self.settings.read_text(encoding="utf-8") if self.settings.exists() else None
         own = ":" in settings.task
-        text = written(replace(settings, path=where[0]) if own else settings)
+        self._write(written(replace(settings, path=where[0]) if own else settings))
+        try:
+            yield
+        except Refused:
+            if before is not None:
+                self._write(before)
+            raise
+
+    def _write(self, text: str) -> None:
         fresh = self.settings.with_suffix(".new")
         fresh.write_text(text, encoding="utf-8")
         fresh.replace(self.settings)  # a run killed meanwhile keeps what it had

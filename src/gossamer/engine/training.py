@@ -16,7 +16,7 @@ from gossamer.engine.job import TrainJob
 from gossamer.engine.loop.average import agreed, averaged, divergence, mean
 from gossamer.engine.loop.checkpoints import Checkpoints
 from gossamer.engine.loop.course import Course
-from gossamer.engine.loop.opening import open_session
+from gossamer.engine.loop.opening import open_session, tell
 from gossamer.engine.loop.place import join
 from gossamer.engine.shared import kernel
 from gossamer.parts.trouble import Script
@@ -48,7 +48,7 @@ class Training:
         )  # fmt: skip
         self.stream = Stream(self.task.size, job.batch, self.world)
         self.course = self.session.courses[0]
-        self.journal = Journal(Path(job.folder) / f"journal-{self.place.member}.jsonl")
+        self.journal = Journal(Path(job.folder) / f"journal-{self.place.member}.jsonl", tell)
         self.loss = self._pace = self._slept = 0.0
         self.trouble = parse_trouble(job.trouble) if job.trouble else Script()
         self.began = time.perf_counter()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -16,10 +18,13 @@ _NOT_A_NUMBER = re.compile(rb'("(?:loss|accuracy|divergence)":)null')  # JSON ha
 
 
 class Journal:
-    """Appends records to a file, if there is one; a run that fails leaves what was written."""
+    """Appends records to a file, if there is one; a run that fails leaves what was written.
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
+    A disk that is full stops no run: lines that find no room are left out, which is said once.
+    """
+
+    def __init__(self, path: Path | None, warn: Callable[[str], None] = warnings.warn) -> None:
+        self.path, self._warn, self._told = path, warn, False
         self._encoder = msgspec.json.Encoder()
         self._file = None
         if path is not None:
@@ -31,8 +36,20 @@ class Journal:
 
     def write(self, record: Record) -> None:
         """Append one line."""
-        if self._file is not None:
-            self._file.write(self._encoder.encode(record) + b"\n")
+        if self._file is None:
+            return
+        line = self._encoder.encode(record) + b"\n"
+        try:
+            taken = self._file.write(line)
+            if taken == len(line):
+                return
+            self._file.truncate(os.fstat(self._file.fileno()).st_size - taken)  # a part of it would spoil the next
+            why = "no space is left"
+        except OSError as error:
+            why = str(error)
+        if not self._told:
+            self._told = True
+            self._warn(f"{self.path} cannot be written ({why}); the run goes on, and what finds no room is left out")
 
     def close(self) -> None:
         """Nothing more is written."""

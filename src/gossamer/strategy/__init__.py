@@ -1,6 +1,6 @@
 """Bricks composed: exchanges, strategies, the order of a step, the catalogue and its language."""
 
-from gossamer.strategy.catalog import CATALOG
+from gossamer.strategy.catalog import CATALOG, named
 from gossamer.strategy.entry import Entry
 from gossamer.strategy.exchange import Exchange
 from gossamer.strategy.expression import Misread, parse, parse_trouble
@@ -10,6 +10,6 @@ from gossamer.strategy.strategy import AnyStrategy, Staged, Strategy, as_strateg
 
 __all__ = [
     "AnyStrategy", "CATALOG", "Compute", "Entry", "Exchange", "Meet", "Misread", "Phase", "Position", "Send", "Settle",
-    "Staged", "Strategy", "Update", "as_strategy", "at", "fits", "parse", "parse_trouble", "phases", "position",
-    "since", "slots", "spells",
+    "Staged", "Strategy", "Update", "as_strategy", "at", "fits", "named", "parse", "parse_trouble", "phases",
+    "position", "since", "slots", "spells",
 ]  # fmt: skip

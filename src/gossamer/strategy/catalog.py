@@ -15,7 +15,7 @@ from gossamer.strategy.entry import OURS, Entry
 from gossamer.strategy.exchange import Exchange
 from gossamer.strategy.reduced import REDUCED
 from gossamer.strategy.relaxed import RELAXED
-from gossamer.strategy.strategy import Strategy
+from gossamer.strategy.strategy import AnyStrategy, Strategy
 
 __all__ = ["CATALOG", "OURS", "Entry"]
 
@@ -114,3 +114,8 @@ CATALOG: tuple[Entry, ...] = (
     *RELAXED,
     *COMPRESSED,
 )
+
+
+def named(strategy: AnyStrategy) -> str:
+    """What a strategy is called: the name of the entry it is, bare, or else its expression."""
+    return next((entry.name for entry in CATALOG if entry.make() == strategy), repr(strategy))

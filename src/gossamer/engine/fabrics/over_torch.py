@@ -80,12 +80,17 @@ class OverTorch:
         return torch.zeros_like(like)
 
     def load(self, there: Tensor, sources: Sequence[Tensor], scale: float) -> int:
-        """Copy tensors into memory; whether they are finite shows in the mix."""
+        """Copy tensors into memory; whether they are finite shows in the mix, but for those it replaces."""
         parts = there.split_with_sizes([source.numel() for source in sources])
         torch._foreach_copy_(list(parts), [source.reshape(-1) for source in sources])
         if scale != 1.0:
             there.mul_(scale)
-        return -1
+        inside = [n for n, part in enumerate(parts) if part.numel() and part.data_ptr() == sources[n].data_ptr()]
+        if not inside:
+            return -1
+        peaks = torch.stack(torch._foreach_norm([parts[n] for n in inside], float("inf")))
+        bad = torch.isfinite(peaks).logical_not().nonzero()
+        return inside[int(bad[0])] if len(bad) else -1
 
     def board(self, width: int) -> Board:
         """Gathered by the backend."""

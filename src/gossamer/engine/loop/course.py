@@ -155,7 +155,8 @@ class Course:
         """Who was sick; where nobody looked, a spoilt mix shows, on all members alike."""
         for strand in self.strands:
             rows = self._rows(strand)
-            if not self.deferred and strand.due.told and not strand.looks and strand.spoilt():
+            blind = not self.deferred and strand.due.told and not strand.looks and not any(row[0] for row in rows)
+            if blind and strand.spoilt():
                 rows = strand.ask_who()
             self.sick += strand.sick_members(rows)
 

@@ -78,6 +78,8 @@ def open_session(
         Course(o, s, found, place.member, clip, [(name, tensor) for name, tensor in n if not tensor.requires_grad])
         for o, s, n in zip(optimizers, strands, named, strict=True)
     ]
+    for course in courses:
+        _refuse_warm(course)
     session = Session(courses, found, place, strategy, world)
     session.hook(models)
     if place.size > 1:
@@ -85,6 +87,15 @@ def open_session(
         session.lookout = Lookout(session)
         atexit.register(session.part)
     return session
+
+
+def _refuse_warm(course: Course) -> None:
+    """Refuse an optimizer that already remembers something, where somebody else will remember for it."""
+    if course.elsewhere is not None and course.optimizer.state:
+        raise Refused(
+            f"prepare: this {type(course.optimizer).__name__} has made steps already, and {course.elsewhere}",
+            "an optimizer that has made none; gossamer.load(...) after prepare goes on",
+        )
 
 
 def tell(line: str) -> None:

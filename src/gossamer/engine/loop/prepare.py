@@ -18,15 +18,16 @@ from gossamer.engine.loop.opening import open_session, tell
 from gossamer.engine.loop.place import Place, asked, join
 from gossamer.engine.loop.session import Session
 from gossamer.parts.refusal import Refused
-from gossamer.strategy import AnyStrategy, Exchange, as_strategy, parse
+from gossamer.strategy import AnyStrategy, Exchange, Strategy, as_strategy, named, parse
 
 _sessions: WeakKeyDictionary[nn.Module, Session] = WeakKeyDictionary()
+PLAIN = Strategy((Exchange(),))  # gradients averaged over all workers at every step
 _stepped: WeakSet[torch.optim.Optimizer] = WeakSet()
 
 
 def prepare(
     *things: Any,
-    strategy: str | Exchange | AnyStrategy = "allreduce",
+    strategy: str | Exchange | AnyStrategy = PLAIN,
     world: dist.ProcessGroup | DeviceMesh | None = None,
     fabric: str = "auto",
     seed: int = 0,
@@ -52,7 +53,7 @@ def prepare(
     _stepped.update(optimizers)
     if place.member == 0:
         tell(
-            f"{place.size} worker{'s' * (place.size > 1)}, {text if isinstance(text, str) else repr(text)}, "
+            f"{place.size} worker{'s' * (place.size > 1)}, {text if isinstance(text, str) else named(played)}, "
             f"fabric: {session.fabric.name}"
         )
         for thing in session.loaders if place.size > 1 else ():

@@ -84,7 +84,7 @@ class Session:
         """Keep a journal of every step in this member's own file of a folder."""
         if folder is None:
             return
-        self.journal = journal = Journal(Path(folder) / f"journal-{self.place.member}.jsonl")
+        self.journal = journal = Journal(Path(folder) / f"journal-{self.place.member}.jsonl", self.say)
         world, names = self.world, [type(course.optimizer).__name__ for course in self.courses]
         settings = {"fabric": self.fabric.name}
         journal.write(
@@ -102,6 +102,8 @@ class Session:
         for course in courses:
             for strand in course.strands:
                 strand.stepper.close()
+        if courses and self.journal is not None:
+            self.journal.__exit__(None, None, None)
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
