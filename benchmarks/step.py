@@ -1,6 +1,6 @@
 """Whole training steps against DDP: ratios from one interleaved run, with A/A controls and the ceiling.
 
-    python benchmarks/step.py [--models cnn mlp resnet18 gpt] [--workers 2 4] [--repeats 9] [--seconds 0.6]
+    python benchmarks/step.py [--models cnn mlp resnet18 gpt] [--workers 2 4] [--repeats 21] [--seconds 0.25]
 
 Every worker is one process with one thread. Variants take turns in a shuffled order, the same on every worker; how many
 steps a turn has is decided by one of them. Compute only: all workers at once, nothing exchanged. DDP: the better of
@@ -139,8 +139,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=list(MODELS), choices=list(MODELS))
     parser.add_argument("--workers", nargs="+", type=int, default=[2, 4])
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--seconds", type=float, default=0.6)
+    parser.add_argument("--repeats", type=int, default=21)
+    parser.add_argument("--seconds", type=float, default=0.25)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker:
