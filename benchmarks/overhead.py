@@ -2,9 +2,9 @@
 
     python benchmarks/overhead.py [--models cnn mlp resnet18 gpt] [--repeats 150]
 
-One process, one thread. Variants take turns step by step in a shuffled order, and ratios are taken within each round, so
-that what slows the machine down for a while slows all of them; shown are medians with quartiles. Bars: `prepare` costs
-at most 2 %, the journal at most 1 % more.
+One process, one thread. Variants take turns step by step in a shuffled order, and ratios are taken within each round,
+so that what slows the machine down for a while slows all of them; shown are medians with quartiles. Bars: `prepare`
+costs at most 2 %, the journal at most 1 % more.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class Course:
         self.begun, self.mixed, self.sick, self.alone = True, False, [], False
         self._started = time.perf_counter()
         for strand in self.strands:
-            strand.refuse_moved()
+            strand.begin()
             strand.stepper.begin(self.step)
 
     def rested(self) -> None:

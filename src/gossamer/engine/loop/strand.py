@@ -59,6 +59,7 @@ class Strand:
             self.shard.ready(self.replica)
         for tensor, view in zip(self.tensors, self.replica.views, strict=True):
             tensor.data = view
+        self._spent: list[Tensor | None] = []  # autograd's own gradients, until the next forward may have their memory
         self._homes = [tensor.data_ptr() for tensor in self.tensors]
         self.early = self._places(self._busy, among_members)
         self.pushed = self._places(self._busy, lambda ex: ex.updates_at_hub)
@@ -70,7 +71,12 @@ class Strand:
         self._courses: dict[tuple[int, ...], Due] = {}
         self.open(0)
 
-    def refuse_moved(self) -> None:
+    def begin(self) -> None:
+        """A step begins. Freed any earlier, what autograd made would go back to the system, page by page."""
+        self._spent = []
+        self._refuse_moved()
+
+    def _refuse_moved(self) -> None:
         """Refuse parameters that were given other memory (`p.data = ...`): nobody would hear of them."""
         for place, (tensor, home) in enumerate(zip(self.tensors, self._homes, strict=True)):
             if tensor.data_ptr() != home:
@@ -121,6 +127,7 @@ class Strand:
         """Point the user's gradients at what was mixed; None where nobody used a tensor, or none is due yet."""
         fresh, slopes, tensors = self.replica.fresh(), self.replica.slopes, self.tensors
         everything = all(self.used) or not rows or any(row[1] for row in rows)
+        self._spent = [tensors[place].grad for place in self.due.places]
         for place in self.due.places:
             somebody = everything or self.used[place] or any(_bit(row, place) for row in rows)
             tensors[place].grad = slopes[place] if somebody and fresh[place] else None
