@@ -28,6 +28,7 @@ class Progress:
         self._steps, self._batch = steps, batch
         self._live = Live(console=self.console, auto_refresh=False, transient=True)
         self._heard = self._said = monotonic()
+        self._last = ""
         self._reached, self._told, self._next, self._introduced = -1.0, -1.0, 0.0, False
 
     def __enter__(self) -> Progress:
@@ -61,7 +62,10 @@ class Progress:
 
     def _say(self, tally: Tally, still: float) -> None:
         self._told = tally.reached
-        self.console.print(Text(" ".join(line(tally, self._steps, still).plain.split())))
+        said = " ".join(line(tally, self._steps, still).plain.split())
+        if said != self._last:  # the last step may be followed by an evaluation and a save
+            self._last = said
+            self.console.print(Text(said))
 
     def hear(self, rank: int, line: str) -> None:
         """What a worker printed, a line as long as it was."""
