@@ -24,7 +24,7 @@ def main() -> None:
         assert journal._file is not None
         journal.write(_header(job))
         for step in range(first, job.steps):
-            _trouble(how, rank, step)
+            _trouble(how, rank, step, Path(job.folder))
             loss = float("nan") if how == "diverge" and step > 4 else 2.0 / (step + 1)
             spans = {"compute": 0.006, "send": 0.001, "wait": 0.002, "data": 0.001}
             sent = {0: 1000}
@@ -48,10 +48,13 @@ def _header(job: TrainJob) -> Header:
     )
 
 
-def _trouble(how: str, rank: int, step: int) -> None:
+def _trouble(how: str, rank: int, step: int, folder: Path) -> None:
     if how == "print" and step == 0:
         print(f"rank {rank} says hello")
     if how == "raise" and rank == 1 and step == 7:
+        until = time.monotonic() + 3.0  # not before member 0 is asleep
+        while not (folder / "checkpoints" / "step-9" / "manifest.json").exists() and time.monotonic() < until:
+            time.sleep(0.01)
         raise RuntimeError("the stand-in was told to fail")
     if how == "raise" and step == 9:
         time.sleep(60)

@@ -94,7 +94,7 @@ class Slow(torch.utils.data.Dataset):
     def __len__(self):
         return 4
     def __getitem__(self, index):
-        time.sleep(0.5)
+        time.sleep(1.0)
         return index
 
 def waits_for_data():
@@ -132,7 +132,9 @@ def test_a_sleeping_member_shows_its_stack_innermost_last_and_sleeps_on(store: d
 def test_a_member_in_a_long_operation_or_waiting_for_data_is_shown(store: dist.Store, start: Start) -> None:
     loading = start(1, LOADING)
     until(loading, "S")
-    waiting = stack_of(store, 1, timeout=20.0)
+    deadline, waiting = time.monotonic() + 5.0, ""
+    while "_try_get_data" not in waiting and time.monotonic() < deadline:  # it may be on its way there
+        waiting = stack_of(store, 1, timeout=20.0)
     assert "in waits_for_data" in waiting and "_try_get_data" in waiting
     assert loading.stdout is not None and loading.stdout.readline() == "[0, 1, 2, 3]\n"
     start(0, MULTIPLYING)

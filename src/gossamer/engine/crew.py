@@ -172,7 +172,9 @@ class Crew:
             time.sleep(0.01)
 
     def _last(self, rank: int) -> str:
-        return "".join(self._errors[rank])
+        """What a worker said last: its traceback, if it left one."""
+        note = notes_in(Path(self._folder.name)).get(self._workers[rank].pid)
+        return "".join([*self._errors[rank], note.traceback if note is not None else ""])
 
     def _kill(self) -> None:
         for worker in self._workers:

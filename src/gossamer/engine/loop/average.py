@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from gossamer.engine.fabrics import Fabric, Key
+from gossamer.engine.loop.lookout import aside
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.strand import Strand
 from gossamer.engine.visits import OWNER
@@ -28,7 +29,8 @@ def mean(fabric: Fabric, mine: Tensor) -> Tensor:
     flat, found = mine.reshape(-1), whole.view(-1)
     for start in range(0, flat.numel(), PIECE):
         part, into = flat[start : start + PIECE], found[start : start + PIECE]
-        into.copy_(fabric.everyone(Key(ASIDE, 0, 0), Mean(part), Native()).wait().one())
+        with aside.waiting():
+            into.copy_(fabric.everyone(Key(ASIDE, 0, 0), Mean(part), Native()).wait().one())
     fabric.sent[ASIDE], fabric.heard[ASIDE] = sent, heard  # no part of the strategy's bytes
     return whole
 
