@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gossamer.cli.train_verdict import Verdict
 from gossamer.cli.units import told_seconds
 from gossamer.parts.payload import Payload
+from gossamer.records import Event
 from gossamer.records.summary import Slow
 from gossamer.strategy import AnyStrategy, slots
 
@@ -73,7 +76,7 @@ def told(found: Verdict) -> dict[str, object]:
         "divergence": None if found.last is None else found.last.divergence,
         "slowest": None if slow is None else {**vars(slow), "why": why_slow(slow)},
         "next": advice(found),
-        "events": [{"seconds": e.time, "what": e.what, "member": e.member} for e in found.events],
+        "events": [{"seconds": e.time, "what": e.what, "member": e.member} for e in in_order(found.events)],
         "resumed_from": found.resumed,
         "expression": settings.strategy,
         "task": settings.task,
@@ -82,3 +85,8 @@ def told(found: Verdict) -> dict[str, object]:
         "batch": settings.batch,
         "trouble": settings.trouble,
     }
+
+
+def in_order(events: Iterable[Event]) -> list[Event]:
+    """Events by time, those of one moment by member, whichever journal was read first."""
+    return sorted(events, key=lambda event: (event.time, -1 if event.member is None else event.member))
