@@ -17,6 +17,7 @@ from gossamer.engine.lines import Lines
 from gossamer.engine.loop.due import Due, among_all, among_members
 from gossamer.engine.loop.place import Place
 from gossamer.engine.loop.shard import Shard
+from gossamer.engine.loop.votes import first_sick, row, uses
 from gossamer.engine.stepper import Stepper
 from gossamer.engine.turns import Turns
 from gossamer.parts.refusal import Refused
@@ -26,7 +27,6 @@ from gossamer.replica import Chosen, Layout, Replica
 from gossamer.replica.layout import flat_of
 from gossamer.strategy import AnyStrategy, Exchange, slots
 
-WORD = 62  # yes or no for so many tensors goes into one number of a vote
 FIRST, LATER = 1 << 20, 8 << 20  # bytes of the first bucket, which should leave early, and of the others
 
 
@@ -65,7 +65,7 @@ class Strand:
         self.pushed = self._places(self._busy, lambda ex: ex.updates_at_hub)
         self.scale, self.sick, self.noticed, self.leads = 1.0, -1, -1, False
         self.rows: Callable[[], Rows] | None = None
-        self._board = fabric.board(2 + -(-len(self.tensors) // WORD)) if self._told(self._busy) else None
+        self._board = fabric.board(len(row(-1, [True] * len(self.tensors)))) if self._told(self._busy) else None
         self._regions = {s: [self._region(c) for c in cut] for s, cut in self.buckets.items()}
         self._free = not fabric.ordered and all(self._lies(slot) for slot in self.buckets)
         self._courses: dict[tuple[int, ...], Due] = {}
@@ -126,21 +126,21 @@ class Strand:
     def hand_out(self, rows: Rows) -> None:
         """Point the user's gradients at what was mixed; None where nobody used a tensor, or none is due yet."""
         fresh, slopes, tensors = self.replica.fresh(), self.replica.slopes, self.tensors
-        everything = all(self.used) or not rows or any(row[1] for row in rows)
+        everything = all(self.used) or not rows or any(said[1] for said in rows)
         self._spent = [tensors[place].grad for place in self.due.places]
         for place in self.due.places:
-            somebody = everything or self.used[place] or any(_bit(row, place) for row in rows)
+            somebody = everything or self.used[place] or any(uses(said, place) for said in rows)
             tensors[place].grad = slopes[place] if somebody and fresh[place] else None
-        for row in rows:  # what was sick is so on every member, for whoever looks (GradScaler)
-            grad = tensors[row[0] - 1].grad if row[0] else None
+        for said in rows:  # what was sick is so on every member, for whoever looks (GradScaler)
+            grad = tensors[said[0] - 1].grad if said[0] else None
             if grad is not None:
                 grad.fill_(float("nan"))
 
     def unused(self, rows: Rows) -> list[int]:
         """Tensors that no member used in this backward."""
-        if all(self.used) or any(row[1] for row in rows):
+        if all(self.used) or any(said[1] for said in rows):
             return []
-        return [p for p, mine in enumerate(self.used) if not mine and not any(_bit(row, p) for row in rows)]
+        return [p for p, mine in enumerate(self.used) if not mine and not any(uses(said, p) for said in rows)]
 
     def bare(self) -> list[int]:
         """Tensors without a gradient."""
@@ -148,7 +148,7 @@ class Strand:
 
     def sick_members(self, rows: Rows) -> list[tuple[int, str]]:
         """Who found a NaN or an infinity among its gradients, and in which tensor."""
-        return [(member, self.name(row[0] - 1)) for member, row in enumerate(rows) if row[0]]
+        return [(member, self.name(said[0] - 1)) for member, said in enumerate(rows) if said[0]]
 
     def spoilt(self) -> bool:
         """Whether what was mixed holds a NaN or an infinity, for fabrics that do not look when they copy."""
@@ -161,12 +161,12 @@ class Strand:
     def ask_who(self) -> Rows:
         """After a mix that all members know to be spoilt: who brought it in; if nobody did alone, all did together."""
         places = list(self.due.home)
-        self.sick = self._first_sick(places, [self.tensors[place].grad for place in places])
+        self.sick = first_sick(places, [self.tensors[place].grad for place in places])
         assert self._board is not None
-        rows = self._board(self._row())()
-        if not any(row[0] for row in rows):
-            together = self._first_sick(places, [self.replica.slopes[place] for place in places])
-            rows = [[together + 1, *row[1:]] for row in rows]
+        rows = self._board(row(self.sick, self.used))()
+        if not any(said[0] for said in rows):
+            together = first_sick(places, [self.replica.slopes[place] for place in places])
+            rows = [[together + 1, *said[1:]] for said in rows]
         return rows
 
     def _vote(self) -> None:
@@ -174,13 +174,7 @@ class Strand:
         if self.rows is None and self.due.told and self._board is not None:
             if not all(self.used):
                 self.look()
-            self.rows = self._board(self._row())
-
-    def _row(self) -> list[int]:
-        """What was sick, counted from 1; whether every tensor was used; and which, 62 to a number."""
-        used = self.used
-        words = [sum(1 << n for n, yes in enumerate(used[i : i + WORD]) if yes) for i in range(0, len(used), WORD)]
-        return [self.sick + 1, int(all(used)), *words]
+            self.rows = self._board(row(self.sick, self.used))
 
     def look(self) -> None:
         """Gradients that came in an earlier backward, or while nothing was exchanged, count as used."""
@@ -195,14 +189,14 @@ class Strand:
         """The first tensor, of those that nobody else has seen, whose gradient holds a NaN or an infinity."""
         if self.fabric.size == 1:
             return []
-        found = self._first_sick(self.due.unseen, [self.tensors[place].grad for place in self.due.unseen])
+        found = first_sick(self.due.unseen, [self.tensors[place].grad for place in self.due.unseen])
         return [self.name(found)] if found >= 0 else []
 
     def _look_at(self, places: Sequence[int], *, mend: bool) -> None:
         """Find what is no number among gradients that were taken in; mend: send nothing instead, codecs remember."""
         if not places or self.fabric.size == 1:
             return
-        found = self._first_sick(places, [self.replica.slopes[place] for place in places])
+        found = first_sick(places, [self.replica.slopes[place] for place in places])
         if found < 0:
             return
         self.sick = found if self.sick < 0 else self.sick
@@ -210,20 +204,11 @@ class Strand:
         for place in places if mend else ():
             self.replica.slopes[place].zero_()
 
-    @staticmethod
-    def _first_sick(places: Sequence[int], grads: Sequence[Tensor | None]) -> int:
-        held = [(place, grad) for place, grad in zip(places, grads, strict=True) if grad is not None and grad.numel()]
-        if not held:
-            return -1
-        peaks = torch.stack(torch._foreach_norm([grad for _, grad in held], float("inf")))
-        bad = torch.isfinite(peaks).logical_not().nonzero()
-        return held[int(bad[0])][0] if len(bad) else -1
-
     def offer(self) -> None:
         """Lay gradients that a hub steps with where the stepper looks for them; nobody else steps with them."""
         self._take_in(self.pushed)
         if self.fabric.size > 1 and self.pushed:  # a hub passes over what is no number
-            self.noticed = self._first_sick(self.pushed, [self.replica.slopes[place] for place in self.pushed])
+            self.noticed = first_sick(self.pushed, [self.replica.slopes[place] for place in self.pushed])
         for place in self.pushed:
             self.tensors[place].grad = None
 
@@ -317,10 +302,6 @@ class Strand:
         last = max(cut, default=-1) if not rest else -1
         unseen = sorted({*range(len(self.tensors))} - {*places, *self.pushed})
         return Due(live, cut, places, home, rest, unseen, last, self._told(live), len(home) == len(self.tensors))
-
-
-def _bit(row: list[int], place: int) -> bool:
-    return bool(row[2 + place // WORD] >> place % WORD & 1)
 
 
 def _cut(chosen: Chosen) -> list[Chosen]:
