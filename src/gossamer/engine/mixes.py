@@ -54,8 +54,10 @@ def mean_of_short(body: Tensor, group: dist.ProcessGroup, tag: int) -> Tensor:
 
 def _swap(leaving: Mapping[int, Tensor], coming: Mapping[int, Tensor], group: dist.ProcessGroup, tag: int) -> None:
     """Send to some and hear from some, all at once; nothing of no length travels."""
-    works = [dist.isend(part, to, group, tag) for to, part in leaving.items() if part.numel()]
-    works += [dist.irecv(part, source, group, tag) for source, part in coming.items() if part.numel()]
+    works = [dist.isend(part, group=group, tag=tag, group_dst=to) for to, part in leaving.items() if part.numel()]
+    works += [
+        dist.irecv(part, group=group, tag=tag, group_src=source) for source, part in coming.items() if part.numel()
+    ]
     for work in works:
         assert work is not None
         work.wait()

@@ -28,10 +28,10 @@ def run(schedule: Schedule, vector: Tensor, group: dist.ProcessGroup, tag: int) 
         leaving, coming = part(vector, send), part(inbox if add else vector, receive)
         works = []
         if send is not None and leaving.numel():
-            works.append(dist.isend(leaving, send.member, group, tag))
+            works.append(dist.isend(leaving, group=group, tag=tag, group_dst=send.member))
             sent += leaving.nbytes
         if receive is not None and coming.numel():
-            works.append(dist.irecv(coming, receive.member, group, tag))
+            works.append(dist.irecv(coming, group=group, tag=tag, group_src=receive.member))
             heard += coming.nbytes
         for work in works:
             assert work is not None

@@ -280,8 +280,11 @@ class Stepper:
             self.note.send(slot, nbytes)
         for slot, nbytes in self.fabric.heard.items():
             self.note.hear(slot, nbytes)
+        for slot, nbytes in self.fabric.crossed.items():
+            self.note.cross(slot, nbytes)
         self.fabric.sent.clear()
         self.fabric.heard.clear()
+        self.fabric.crossed.clear()
         if self.service is not None:
             with self.service.lock:
                 visits, self.service.visits = self.service.visits, Note()

@@ -21,6 +21,7 @@ class Note:
     staleness: int = 0
     dropped: int = 0
     loss: float = 0.0
+    crossed: dict[int, int] = field(default_factory=dict)
 
     def send(self, slot: int, nbytes: int) -> None:
         """Bytes that left."""
@@ -31,6 +32,11 @@ class Note:
         """Bytes that came in."""
         if nbytes:
             self.heard[slot] = self.heard.get(slot, 0) + nbytes
+
+    def cross(self, slot: int, nbytes: int) -> None:
+        """Bytes, of those that left, that left the host."""
+        if nbytes:
+            self.crossed[slot] = self.crossed.get(slot, 0) + nbytes
 
     def aged(self, staleness: int) -> None:
         """Something this old was used."""
@@ -52,5 +58,14 @@ class Note:
     def record(self, member: int, step: int, time: float) -> StepRecord:
         """The notes of a finished step."""
         return StepRecord(
-            member, step, time, self.loss, self.spans, self.sent, self.heard, self.staleness, self.dropped
+            member,
+            step,
+            time,
+            self.loss,
+            self.spans,
+            self.sent,
+            self.heard,
+            self.staleness,
+            self.dropped,
+            self.crossed,
         )

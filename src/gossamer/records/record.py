@@ -27,7 +27,8 @@ class Header(msgspec.Struct, frozen=True, tag="header", tag_field="kind"):
 class StepRecord(msgspec.Struct, frozen=True, tag="step", tag_field="kind"):
     """One step of one member: when it ended, its loss, where its seconds went, its bytes slot by slot.
 
-    `sent` counts the buffers that left this member since its last record, those it served to others included.
+    `sent` counts the buffers that left this member since its last record, those it served to others included;
+    `crossed` is what of them left its host.
     `staleness` is how many versions (hub) or steps (peer, delay) old the oldest thing used was.
     """
 
@@ -40,6 +41,7 @@ class StepRecord(msgspec.Struct, frozen=True, tag="step", tag_field="kind"):
     heard: dict[int, int]
     staleness: int = 0
     dropped: int = 0
+    crossed: dict[int, int] = {}
 
 
 class Evaluation(msgspec.Struct, frozen=True, tag="evaluation", tag_field="kind"):

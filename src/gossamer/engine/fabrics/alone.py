@@ -22,6 +22,7 @@ class Alone:
         self.name, self.member, self.size = "none (one worker)", 0, 1
         self.sent: Counter[int] = Counter()
         self.heard: Counter[int] = Counter()
+        self.crossed: Counter[int] = Counter()
 
     def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
         """Heard as it was said."""

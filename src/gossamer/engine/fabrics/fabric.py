@@ -51,6 +51,7 @@ class Fabric(Protocol):
     size: int
     sent: Counter[int]
     heard: Counter[int]
+    crossed: Counter[int]  # of what was sent, that which left the host
     looks: bool  # whether `load` finds every NaN and infinity
     ordered: bool  # whether mixes must begin in the same order on all members, even those of lent memory
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import torch
 import torch.distributed as dist
@@ -13,7 +13,7 @@ from gossamer.engine import mixes, routes
 from gossamer.engine.carrier import Carrier
 from gossamer.engine.fabrics.fabric import Board, Key, Pending, Rows
 from gossamer.parts.codec import Each, Heard, Max, Mean, Wire
-from gossamer.parts.route import Native, Route, counted
+from gossamer.parts.route import Native, Route, counted, leaving
 from gossamer.replica import combine
 
 
@@ -27,12 +27,14 @@ class OverTorch:
 
     looks, ordered = False, True
 
-    def __init__(self, group: dist.ProcessGroup) -> None:
+    def __init__(self, group: dist.ProcessGroup, far: Collection[int] = ()) -> None:
+        """`far` are the members on other hosts."""
         self.name = f"torch ({dist.get_backend()})"
         self.member, self.size = dist.get_rank(), dist.get_world_size()
         self.sent: Counter[int] = Counter()  # bytes by slot, since whoever records them last took them
         self.heard: Counter[int] = Counter()
-        self._group, self._carrier = group, Carrier()
+        self.crossed: Counter[int] = Counter()
+        self._group, self._carrier, self._far = group, Carrier(), frozenset(far)
         self._device = "cuda" if dist.get_backend() == "nccl" else "cpu"
         self._lent: dict[tuple[object, ...], Tensor] = {}
 
@@ -65,6 +67,7 @@ class OverTorch:
         works += [dist.isend(body, listener, tag=key.tag) for listener in listeners if varies and body.numel()]
         coming = [dist.irecv(head, sender, tag=key.tag) for sender, head in heads.items()]
         self.sent[key.slot] += body.nbytes * len(listeners)
+        self.crossed[key.slot] += body.nbytes * len(self._far.intersection(listeners))
 
         def wait() -> Heard:
             _wait(coming)
@@ -154,7 +157,8 @@ class OverTorch:
 
         def perform() -> Tensor:
             moved = routes.run(route, mine, self._group, key.tag)
-            assert moved == recorded, f"{route!r} moved {moved} bytes where {recorded} were recorded"
+            if moved != recorded:
+                raise RuntimeError(f"{route!r} moved {moved} bytes where {recorded} were recorded")
             return mine
 
         return self._carried(key, perform, recorded[1])
@@ -167,6 +171,7 @@ class OverTorch:
     def _gather(self, key: Key, body: Tensor) -> Pending:
         """Hear every member's bytes, which may differ in number from member to member."""
         self.sent[key.slot] += body.nbytes * (self.size - 1)
+        self.crossed[key.slot] += body.nbytes * len(self._far)
         future = self._carrier.begin(lambda: mixes.gathered(body, self._group, key.tag))
 
         def wait() -> Heard:
@@ -191,6 +196,7 @@ class OverTorch:
         """Count what leaves for a sum along the route; returns the bytes that leave and those that will come in."""
         out, into = counted(route, self.member, self.size, mine.numel())
         self.sent[key.slot] += out * mine.element_size()
+        self.crossed[key.slot] += leaving(route, self.member, self.size, mine.numel(), self._far) * mine.element_size()
         return out * mine.element_size(), into * mine.element_size()
 
 

@@ -18,6 +18,7 @@ from torch.distributed.distributed_c10d import Store
 from gossamer.engine.fabrics.fabric import Board, Fabric, Key, Pending, Rows
 from gossamer.engine.lost import MemberLost
 from gossamer.engine.shared import Into, Lane, kernel, sums
+from gossamer.engine.shared.compiled import SMALL
 from gossamer.engine.watch import ended, named
 from gossamer.parts.codec import Heard, Mean, Wire
 from gossamer.parts.route import Route
@@ -61,11 +62,14 @@ class Shared:
 
     looks, ordered = True, False
 
-    def __init__(self, beyond: Fabric, store: Store, name: str) -> None:
+    def __init__(self, beyond: Fabric, store: Store, name: str, members: Sequence[int] = ()) -> None:
+        """`members` are those that share memory, all if none are named."""
         self.name = f"shared memory ({kernel.in_use()} kernel)"
         self.member, self.size, self.beyond = beyond.member, beyond.size, beyond
+        self.members = tuple(members) or tuple(range(self.size))
         self.sent: Counter[int] = beyond.sent
         self.heard: Counter[int] = beyond.heard
+        self.crossed: Counter[int] = beyond.crossed
         self._store, self._name, self._lanes = store, name, count()
         self._opened: list[Lane] = []
         self._places: dict[tuple[int, int], tuple[Lane, int]] = {}
@@ -73,10 +77,19 @@ class Shared:
         self._under: list[Under] = []
         self._missing = (0.0, 0.0)  # when somebody was first missed in the wait under way, and last
 
-    def lane(self, length: int, dtype: torch.dtype, cuts: Sequence[int] = (), **how: object) -> Lane:
+    def lane(
+        self,
+        length: int,
+        dtype: torch.dtype,
+        cuts: Sequence[int] = (),
+        shared: bool = False,
+        shares: Sequence[Sequence[tuple[int, int]]] | None = None,
+        small: int = SMALL,
+    ) -> Lane:
         """A new lane; all members ask for the same ones in the same order."""
         name = f"{self._name}/lane/{next(self._lanes)}"
-        lane = Lane.open(self._store, name, self.member, self.size, length, dtype, cuts, **how)  # type: ignore[arg-type]
+        place, size = self.members.index(self.member), len(self.members)
+        lane = Lane.open(self._store, name, place, size, length, dtype, cuts, shared, shares, small)
         lane.alarm, lane.missing = ALARM, self._missed
         self._opened.append(lane)
         return lane
@@ -93,20 +106,24 @@ class Shared:
         lane.mine.zero_()
         return lane.mine
 
+    def place_of(self, there: Tensor) -> tuple[Lane, int] | None:
+        """The lane and bucket that lie there, if it is one bucket of a lane."""
+        return self._places.get((there.data_ptr(), there.numel()))
+
     def knows(self, there: Tensor) -> bool:
         """Whether it is one bucket of a lane."""
-        return (there.data_ptr(), there.numel()) in self._places
+        return self.place_of(there) is not None
 
     def load(self, there: Tensor, sources: Sequence[Tensor], scale: float) -> int:
         """Copied and looked at; in one pass, where the memory is one bucket of a lane."""
-        place = self._places.get((there.data_ptr(), there.numel()))
+        place = self.place_of(there)
         return sums.load(there, sources, scale) if place is None else place[0].load(place[1], sources, scale)
 
     def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
         """Begin a mix of all members' wires."""
         if not isinstance(wire, Mean) or not route.suited(wire.body.nbytes).native or not wire.body.is_cpu:
             return self.beyond.everyone(key, wire, route)
-        place = self._places.get((wire.body.data_ptr(), wire.body.numel()))
+        place = self.place_of(wire.body)
         return self._in_place(key, wire.body, *place) if place else self._copied(key, wire.body)
 
     def neighbours(self, key: Key, wire: Wire, weights: Mapping[int, float], listeners: tuple[int, ...]) -> Pending:
@@ -127,7 +144,7 @@ class Shared:
 
     def absent(self) -> list[int]:
         """Those whose words are behind mine."""
-        return next((who for lane in list(self._opened) if (who := lane.behind())), [])
+        return next(([self.members[each] for each in who] for lane in list(self._opened) if (who := lane.behind())), [])
 
     def close(self) -> None:
         """Nothing more will be asked for."""
@@ -135,6 +152,7 @@ class Shared:
 
     def _missed(self, who: list[int], bucket: int, phase: str) -> None:
         """Somebody is late: nobody waits for a process that has ended, and for none that does not come at all."""
+        who = [self.members[each] for each in who]
         now = time.monotonic()
         if now > self._missing[1] + 2.0 * ALARM:  # the last wait was another one
             self._missing = (now, now)
@@ -154,7 +172,7 @@ class Shared:
         return Pending(wait)
 
     def _copied(self, key: Key, body: Tensor) -> Pending:
-        spare = self._spare(key, body)
+        spare = self.spare(key, body, shared=True)
         spare.lane.mine.copy_(body)
         under = self._begin(key, body, spare.lane, 0, Into.ONCE)
 
@@ -167,13 +185,13 @@ class Shared:
 
         return Pending(wait)
 
-    def _spare(self, key: Key, body: Tensor) -> Spare:
+    def spare(self, key: Key, body: Tensor, *, shared: bool, small: int = SMALL) -> Spare:
         """A lane of the right size that is not under way."""
         place = (key.slot, key.turn, key.bucket, body.numel(), body.dtype)
         spares = self._spares.setdefault(place, [])
         found = next((spare for spare in spares if not spare.busy), None)
         if found is None:
-            found = Spare(self.lane(body.numel(), body.dtype, shared=True))
+            found = Spare(self.lane(body.numel(), body.dtype, shared=shared, small=small))
             spares.append(found)
         found.busy = True
         return found

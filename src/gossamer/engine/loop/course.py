@@ -242,4 +242,5 @@ class Course:
             {slot + n * width: size for n, record in enumerate(records) for slot, size in record.heard.items()},
             max(record.staleness for record in records),
             sum(record.dropped for record in records),
+            {slot + n * width: size for n, record in enumerate(records) for slot, size in record.crossed.items()},
         )

@@ -13,7 +13,10 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from gossamer.engine.fabrics import Fabric
+from gossamer.engine.fabrics.across import Across
 from gossamer.engine.fabrics.alone import Alone
+from gossamer.engine.fabrics.hosts import Hosts
+from gossamer.engine.fabrics.link import measured
 from gossamer.engine.fabrics.over_torch import OverTorch
 from gossamer.engine.fabrics.shared import Shared
 from gossamer.engine.lines import FOR_EVER, Lines
@@ -31,7 +34,7 @@ from gossamer.parts.world import World
 from gossamer.recipes import Borrowed, refuse_odd
 from gossamer.strategy import AnyStrategy, fits, slots
 
-FABRICS = ("auto", "shared", "torch")
+FABRICS = ("auto", "shared", "hosts", "torch")
 Named = Sequence[tuple[str, Tensor]]
 
 
@@ -110,8 +113,18 @@ def _fabrics(place: Place, asked: str, named: Sequence[Named]) -> list[Callable[
     if place.size == 1:
         return [Alone]
 
-    def torch_() -> Fabric:
-        return OverTorch(dist.new_group())
+    here = next((members for members in place.hosts if place.member in members), ())
+    several = not place.one_host and any(len(members) > 1 for members in place.hosts)
+
+    def torch_() -> OverTorch:
+        return OverTorch(dist.new_group(), set(range(place.size)) - set(here))
+
+    def hosts() -> Fabric:
+        across = Across(place.member, place.hosts)
+        beyond, link = torch_(), measured(across)
+        if place.member == 0:
+            tell(link.told())
+        return Hosts(beyond, Shared(beyond, place.store, f"memory of host {across.host}", here), across, link)
 
     if asked == "shared" and not place.one_host:
         raise Refused("prepare: the shared fabric needs all workers on one host", "fabric torch, or auto")
@@ -120,8 +133,12 @@ def _fabrics(place: Place, asked: str, named: Sequence[Named]) -> list[Callable[
         raise Refused(
             f"prepare: the shared fabric is memory of the host, and parameters are on {beyond}", "fabric='torch'"
         )
-    if asked == "torch" or not place.one_host or beyond is not None:
+    if asked == "hosts" and not several:
+        raise Refused("prepare: the hosts fabric needs several workers on each of several hosts", "fabric auto")
+    if asked == "torch" or beyond is not None or not (place.one_host or several):
         return [torch_]
+    if several:
+        return [hosts, torch_]
     return [lambda: Shared(torch_(), place.store, "memory"), torch_]
 
 

@@ -32,6 +32,7 @@ class Place:
     one_host: bool
     store: Store
     name: str
+    hosts: tuple[tuple[int, ...], ...] = ((0,),)
 
 
 def join() -> Place:
@@ -46,7 +47,12 @@ def join() -> Place:
         return Place(0, 1, True, dist.HashStore(), name)  # type: ignore[attr-defined]
     here = os.environ.get("LOCAL_WORLD_SIZE")
     store = PrefixStore(name, _get_default_store())
-    return Place(rank, size, here is not None and int(here) == size, store, name)
+    store.set(f"place/{rank}", os.environ.get("GROUP_RANK", f"rank {rank}"))
+    found: dict[bytes, list[int]] = {}
+    for other in range(size):
+        found.setdefault(store.get(f"place/{other}"), []).append(other)
+    hosts = tuple(map(tuple, found.values()))
+    return Place(rank, size, here is not None and int(here) == size, store, name, hosts)
 
 
 def asked(name: str) -> str | None:

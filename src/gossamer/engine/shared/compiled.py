@@ -22,7 +22,13 @@ class Compiled:
     """One member's table of addresses, and the calls that take it."""
 
     def __init__(
-        self, address: int, where: Places, member: int, shares: tuple[tuple[Span, ...], ...], dtype: torch.dtype
+        self,
+        address: int,
+        where: Places,
+        member: int,
+        shares: tuple[tuple[Span, ...], ...],
+        dtype: torch.dtype,
+        small: int = SMALL,
     ) -> None:
         library = kernel.library()
         assert library is not None, "asked for compiled loops that were not built"
@@ -32,7 +38,7 @@ class Compiled:
         edges = [edge for spans in shares for span in spans for edge in span]
         bytes_of = [sum(last - first for first, last in spans) * where.width for spans in shares]
         self._shares = (ctypes.c_int64 * len(edges))(*edges)
-        self._small = (ctypes.c_int32 * where.buckets)(*(self.sums and size <= SMALL for size in bytes_of))
+        self._small = (ctypes.c_int32 * where.buckets)(*(self.sums and size <= small for size in bytes_of))
         self.rounds = (ctypes.c_uint32 * where.buckets)()
         self._progress = (ctypes.c_int32 * where.buckets)()
         self._weights = (ctypes.c_double * where.size)()
@@ -76,6 +82,10 @@ class Compiled:
     def reduce(self, bucket: int, into: int, weights: Sequence[float] | None) -> int:
         """Wait for all announced, then sum my share."""
         return int(self._library.lane_reduce(self._at, bucket, into, self._weighed(weights)))
+
+    def sum(self, first: int, last: int, into: int, weights: Sequence[float] | None) -> None:
+        """Sum these elements of all slots, whoever's share they are."""
+        self._library.lane_sum(self._at, first, last, into, self._weighed(weights))
 
     def mix(self, bucket: int, into: int, weights: Sequence[float] | None) -> int:
         """From announcing to settling; called again after NOT_YET it goes on."""

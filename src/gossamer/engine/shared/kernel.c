@@ -149,19 +149,29 @@ static void put(const struct lane *l, int owner, int into, int64_t at, const cha
         for (int m = 0; m < l->size; m++) memcpy(l->slots + m * l->stride + at, total, bytes);
 }
 
-static void sum_share(const struct lane *l, int b, int owner, int into, const double *weights) {
-    const int64_t *span = l->shares + 2 * ((int64_t)b * l->size + owner);
-    const int64_t width = l->kind == FLOAT32 ? 4 : 8, stop = span[1] * width;
-    const int past = stop - span[0] * width >= l->stream;
+/* Sums the elements from `first` to the one before `last`, which are `owner`'s to write. */
+static void sum_span(const struct lane *l, int64_t first, int64_t last, int owner, int into, const double *weights) {
+    const int64_t width = l->kind == FLOAT32 ? 4 : 8, stop = last * width;
+    const int past = stop - first * width >= l->stream;
     char total[BLOCK] __attribute__((aligned(64)));
     if (l->size == 1 && !weights && into != ONCE) return; /* the mean of one is where it belongs */
-    for (int64_t at = span[0] * width; at < stop; at += BLOCK) {
+    for (int64_t at = first * width; at < stop; at += BLOCK) {
         const int64_t bytes = stop - at < BLOCK ? stop - at : BLOCK;
         if (l->kind == FLOAT32) sum32((float *)total, l->slots + at, l->stride, l->size, bytes / 4, weights);
         else sum64((double *)total, l->slots + at, l->stride, l->size, bytes / 8, weights);
         put(l, owner, into, at, total, bytes, past);
     }
     fence_if(past);
+}
+
+static void sum_share(const struct lane *l, int b, int owner, int into, const double *weights) {
+    const int64_t *span = l->shares + 2 * ((int64_t)b * l->size + owner);
+    sum_span(l, span[0], span[1], owner, into, weights);
+}
+
+/* For who has gathered a bucket and sums another part of it than its share. */
+void lane_sum(const struct lane *l, int64_t first, int64_t last, int into, const double *weights) {
+    sum_span(l, first, last, l->member, into, weights);
 }
 
 /* ---- a mix, piece by piece ---- */

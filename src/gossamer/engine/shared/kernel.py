@@ -74,6 +74,8 @@ def _loaded(path: Path) -> ctypes.CDLL | None:
         getattr(found, f"lane_{name}").argtypes = [lane, bucket]
     for name in ("reduce", "mix"):
         getattr(found, f"lane_{name}").argtypes = [lane, bucket, c_int32, POINTER(c_double)]
+    found.lane_sum.argtypes = [lane, c_int64, c_int64, c_int32, POINTER(c_double)]
+    found.lane_sum.restype = None
     found.lane_load.argtypes = [lane, c_void_p, POINTER(c_void_p), POINTER(c_int64), c_int64, c_double]
     found.lane_load.restype = c_int64
     return found

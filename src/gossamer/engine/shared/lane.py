@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gossamer.engine.shared import kernel, memory, places, sums
-from gossamer.engine.shared.compiled import Compiled
+from gossamer.engine.shared.compiled import SMALL, Compiled
 from gossamer.engine.shared.places import Places, Span
 from gossamer.engine.shared.sums import Sums
 from gossamer.engine.shared.words import OUT_OF_TURN, SLICE, PlainWords, behind, owned
@@ -46,16 +46,18 @@ class Lane:
         cuts: Sequence[int] = (),
         shared: bool = False,
         shares: Sequence[Sequence[Span]] | None = None,
+        small: int = SMALL,
     ) -> Lane:
         """All members call it alike, with a name that this store has not seen; raises Unshared on all or on none.
 
-        `cuts` are the inner boundaries of buckets, `shares[b][m]` is the span that member m owns in bucket b.
+        `cuts` are the inner boundaries of buckets, `shares[b][m]` is the span that member m owns in bucket b. Buckets
+        of up to `small` bytes are summed by one member for all; 0 where members sum other parts than their shares.
         """
         buckets = places.bounds(count, cuts)
         where = Places(size, count, dtype.itemsize, len(buckets), shared)
         owners = places.checked(shares, buckets, size, dtype.itemsize)
         found = memory.shared(store, name, member, size, where.total, kernel.in_use())
-        return cls(member, where, buckets, owners, found, dtype)
+        return cls(member, where, buckets, owners, found, dtype, small)
 
     def __init__(
         self,
@@ -65,6 +67,7 @@ class Lane:
         shares: Shares,
         found: memory.Memory,
         dtype: torch.dtype,
+        small: int = SMALL,
     ) -> None:
         self.member, self.size, self.shares, self.alarm = member, where.size, shares, 10.0
         self.missing: Callable[[list[int], int, str], None] = _give_up
@@ -81,7 +84,7 @@ class Lane:
         self._compiled: Compiled | None = None
         self._words: PlainWords | Compiled = PlainWords(found.bytes, found.address, where, member)
         if set(found.remarks) == {"compiled"}:  # words are waited by in one way: all compiled, or none
-            self._words = loops = Compiled(found.address, where, member, shares, dtype)
+            self._words = loops = Compiled(found.address, where, member, shares, dtype, small)
             self._compiled = loops if loops.sums else None
 
     def announce(self, bucket: int) -> None:
@@ -98,12 +101,33 @@ class Lane:
         if self._compiled:
             self._until(bucket, self._compiled.reduce, into, weights)
             return
+        self.gather(bucket)
+        self._sum(*self.shares[bucket][self.member], into, weights)
+
+    def gather(self, bucket: int) -> None:
+        """Wait for all announced; then any part of it may be summed by who is to, before it is done."""
         self._until(bucket, self._words.gather)
+
+    def sum(self, first: int, last: int, into: Into, weights: Sequence[float] | None = None) -> None:
+        """Put the mean of elements (or their sum by weights), of a bucket that was gathered, where `into` says."""
+        self._check(into, weights)
+        if self._compiled:
+            self._compiled.sum(first, last, into, weights)
+        else:
+            self._sum(first, last, into, weights)
+
+    def _sum(self, first: int, last: int, into: Into, weights: Sequence[float] | None) -> None:
         if self.size == 1 and weights is None and into != Into.ONCE:
             return  # the mean of one is where it belongs
         whole = [] if self.whole is None else [self.whole]
         targets = {Into.EVERY: self.slots, Into.ONCE: whole, Into.OWN: [self.mine]}[into]
-        self._sums.share(*self.shares[bucket][self.member], targets, weights)
+        self._sums.share(first, last, targets, weights)
+
+    def spread(self, first: int, last: int) -> None:
+        """Copy these elements of my slot into every other one."""
+        for member, slot in enumerate(self.slots):
+            if member != self.member:
+                slot[first:last].copy_(self.mine[first:last])
 
     def done(self, bucket: int) -> None:
         """I have read and written all I have to; never waits."""

@@ -8,7 +8,7 @@ from gossamer.parts.route.hybrid import BySize
 from gossamer.parts.route.operations import AllGather, Broadcast, Operation, Reduce, ReduceScatter
 from gossamer.parts.route.price import cheapest, cost
 from gossamer.parts.route.ring import Ring
-from gossamer.parts.route.schedule import Hop, Move, Route, Schedule, counted, span
+from gossamer.parts.route.schedule import Hop, Move, Route, Schedule, counted, leaving, span
 from gossamer.parts.route.sharded import ShardedHub
 from gossamer.parts.route.torus import Torus
 from gossamer.parts.route.tree import Tree
@@ -16,5 +16,5 @@ from gossamer.parts.route.tree import Tree
 __all__ = [
     "AllGather", "Auto", "BinaryBlocks", "Broadcast", "BySize", "Doubling", "HalvingDoubling", "Hierarchical", "Hop",
     "Move", "Native", "Operation", "Reduce", "ReduceScatter", "Ring", "Route", "Schedule", "Sharded", "ShardedHub",
-    "Torus", "Tree", "cheapest", "cost", "counted", "span",
+    "Torus", "Tree", "cheapest", "cost", "counted", "leaving", "span",
 ]  # fmt: skip

@@ -133,6 +133,13 @@ def _elements(hop: Hop | None, count: int, length: int) -> int:
 
 
 @lru_cache(maxsize=2**16)
+def leaving(schedule: Schedule, member: int, size: int, length: int, far: frozenset[int]) -> int:
+    """Elements this member sends to those that are far."""
+    count, sends = schedule.chunks(size), (move.send for move in schedule.moves(member, size)) if far else ()
+    return sum(_elements(send, count, length) for send in sends if send is not None and send.member in far)
+
+
+@lru_cache(maxsize=2**16)
 def counted(schedule: Schedule, member: int, size: int, length: int) -> tuple[int, int]:
     """Elements this member sends and receives for the chunk lengths at hand, worked out once."""
     return schedule.tally(member, size, length)

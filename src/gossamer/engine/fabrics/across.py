@@ -1,0 +1,98 @@
+"""How hosts mix among each other what each has summed inside: who speaks for a host, and over which process group.
+
+Knows no memory and no strategy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch.distributed as dist
+from torch import Tensor
+
+from gossamer.engine import mixes, routes
+from gossamer.parts.refusal import Refused
+from gossamer.parts.route import Auto, Hierarchical, Native, Route, Sharded, Torus, counted
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Way:
+    """Who speaks for a host: each of its members for a share (2D-torus), or its first for all (hierarchical)."""
+
+    columns: bool
+    among: Route
+
+    def __str__(self) -> str:
+        among = "the backend's own collective" if self.among.native else repr(self.among)
+        return f"{'columns of a 2D-torus' if self.columns else 'masters'} by {among}"
+
+
+class Across:
+    """One member's hold on the other hosts; all members make it alike. `hosts` are the members, host by host."""
+
+    def __init__(self, member: int, hosts: Sequence[Sequence[int]]) -> None:
+        self.hosts = hosts
+        self.host = next(number for number, members in enumerate(hosts) if member in members)
+        self.place = list(hosts[self.host]).index(member)
+        self.even = len({len(members) for members in hosts}) == 1
+        lines = [[members[place] for members in hosts] for place in range(len(hosts[0]) if self.even else 1)]
+        groups = [dist.new_group(line) for line in lines]
+        self._group = groups[self.place] if self.place < len(groups) else None
+
+    @property
+    def master(self) -> bool:
+        """Whether this member may speak for its host."""
+        return self.place == 0
+
+    def named(self, route: Route) -> Way | None:
+        """The way that a named route is; None for those that are no way of hosts."""
+        size, per_host = sum(map(len, self.hosts)), len(self.hosts[0])
+        match route:
+            case Torus() if route.grid(size)[0] == per_host or not self.even:
+                if not self.even:
+                    counts = " + ".join(str(len(members)) for members in self.hosts)
+                    raise Refused(
+                        f"Torus: hosts of {counts} workers make no grid", f"Hierarchical(per_host={per_host})"
+                    )
+                return Way(columns=True, among=Native())
+            case Hierarchical(per_host=asked, among=among) if asked == per_host and self.even:
+                return Way(columns=False, among=among)
+            case _:
+                return None
+
+    def span(self, way: Way, start: int, stop: int) -> Span:
+        """The elements between two that this member speaks for."""
+        if not way.columns:
+            return (start, stop) if self.master else (stop, stop)
+        count, length = len(self.hosts[self.host]), stop - start
+        return start + self.place * length // count, start + (self.place + 1) * length // count
+
+    def bytes_of(self, way: Way, length: int, width: int) -> tuple[int, int]:
+        """Bytes that leave this member for other hosts, and come from there, in a sum of so many elements."""
+        if not length:
+            return 0, 0
+        out, into = counted(way.among, self.host, len(self.hosts), length)
+        return out * width, into * width
+
+    def add(self, way: Way, mine: Tensor, tag: int) -> None:
+        """Sum these numbers over all hosts, in place; 16-bit numbers become the mean, rounded once."""
+        assert self._group is not None
+        if mine.element_size() == 2:
+            mine.copy_(mixes.mean_of_short(mine, self._group, tag))
+        elif way.among.native:
+            dist.all_reduce(mine, group=self._group)
+        else:
+            moved, known = (
+                routes.run(way.among, mine, self._group, tag),
+                self.bytes_of(way, mine.numel(), mine.element_size()),
+            )
+            if moved != known:
+                raise RuntimeError(f"{way.among!r} moved {moved} bytes where {known} were recorded")
+
+
+def left_open(route: Route) -> bool:
+    """Whether a route leaves the way to the fabric."""
+    return isinstance(route, Auto | Sharded)

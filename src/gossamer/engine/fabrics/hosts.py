@@ -1,0 +1,125 @@
+"""The fabric of several hosts with several members each: shared memory inside a host, torch across. Knows no strategy.
+
+A mix: everybody's numbers lie in its host's memory; who speaks for a host sums a span of them, adds it up with those
+who speak for other hosts, and lays the result into every slot. A thread beside the main one does so while it computes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from gossamer.engine.carrier import Carrier
+from gossamer.engine.fabrics.across import Across, Way, left_open
+from gossamer.engine.fabrics.fabric import Board, Fabric, Key, Pending
+from gossamer.engine.fabrics.link import Link
+from gossamer.engine.fabrics.shared import Shared, Spare
+from gossamer.engine.shared import Into, Lane
+from gossamer.parts.codec import Heard, Mean, Wire
+from gossamer.parts.route import Route
+
+
+class Hosts:
+    """One member's hold on its host's memory (`inside`) and on other hosts (`across`); `beyond` carries the rest."""
+
+    looks, ordered = True, True
+
+    def __init__(self, beyond: Fabric, inside: Shared, across: Across, link: Link) -> None:
+        self.name = f"hosts ({inside.name} inside, {beyond.name} across)"
+        self.member, self.size = beyond.member, beyond.size
+        self.sent: Counter[int] = beyond.sent
+        self.heard: Counter[int] = beyond.heard
+        self.crossed: Counter[int] = beyond.crossed
+        self.beyond, self.inside, self.across, self.link = beyond, inside, across, link
+        self._carrier = Carrier()
+
+    def lend(self, like: Tensor, cuts: Sequence[int]) -> Tensor:
+        """This member's slot of a lane: what lies there is mixed where it lies."""
+        return self.inside.lend_lane(self.inside.lane(like.numel(), like.dtype, cuts, small=0), like.numel(), cuts)
+
+    def knows(self, there: Tensor) -> bool:
+        """Whether it is one bucket of a lane."""
+        return self.inside.knows(there)
+
+    def load(self, there: Tensor, sources: Sequence[Tensor], scale: float) -> int:
+        """Copied and looked at."""
+        return self.inside.load(there, sources, scale)
+
+    def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
+        """Begin a mix of all members' wires."""
+        way = self.way(route, wire.body) if isinstance(wire, Mean) else None
+        if way is None:
+            return self.beyond.everyone(key, wire, route)
+        place = self.inside.place_of(wire.body)
+        return self._begin(key, wire.body, way, *place) if place else self._copied(key, wire.body, way)
+
+    def neighbours(self, key: Key, wire: Wire, weights: Mapping[int, float], listeners: tuple[int, ...]) -> Pending:
+        """Over torch."""
+        return self.beyond.neighbours(key, wire, weights, listeners)
+
+    def board(self, width: int) -> Board:
+        """Over torch: everybody hears everybody."""
+        return self.beyond.board(width)
+
+    def absent(self) -> list[int]:
+        """Those of this host whose words are behind mine."""
+        return self.inside.absent()
+
+    def close(self) -> None:
+        """Nothing more will be asked for."""
+        self._carrier.close()
+        self.inside.close()
+
+    def way(self, route: Route, body: Tensor) -> Way | None:
+        """How hosts mix it: as the route says, the best way if it is left open, None if it is no way of hosts."""
+        if not body.is_cpu:
+            return None
+        route = route.suited(body.nbytes)
+        return self.link.best(body.nbytes) if left_open(route) else self.across.named(route)
+
+    def _copied(self, key: Key, body: Tensor, way: Way) -> Pending:
+        spare = self.inside.spare(key, body, shared=False, small=0)
+        spare.lane.mine.copy_(body)
+        return self._begin(key, spare.lane.mine, way, spare.lane, 0, spare)
+
+    def _begin(self, key: Key, body: Tensor, way: Way, lane: Lane, bucket: int, spare: Spare | None = None) -> Pending:
+        lane.announce(bucket)
+        span = self.across.span(way, *lane.bounds[bucket])
+        out, into = self.across.bytes_of(way, span[1] - span[0], body.element_size())
+        inner = self._inner(lane, bucket, span) * body.element_size()
+        self.sent[key.slot] += inner + out
+        self.crossed[key.slot] += out
+        future = self._carrier.begin(lambda: self._carry(lane, bucket, span, way, key.tag))
+
+        def wait() -> Heard:
+            future.result()
+            lane.settle(bucket)
+            self.heard[key.slot] += inner + into
+            if spare is None:
+                return Heard(whole=body)
+            spare.busy = False
+            whole = body if key.bucket is not None else body.clone()
+            return Heard(whole=whole.to(torch.promote_types(whole.dtype, torch.float32)))
+
+        return Pending(wait)
+
+    def _carry(self, lane: Lane, bucket: int, span: tuple[int, int], way: Way, tag: int) -> None:
+        """In the carrier's thread: my part of a mix, one after the other, in the order in which they began."""
+        lane.gather(bucket)
+        if span[0] < span[1]:
+            mine = lane.mine[span[0] : span[1]]
+            # 16-bit numbers are added up among hosts as a mean, which is rounded once
+            weight = (len(self.across.hosts) if mine.element_size() == 2 else 1) / self.size
+            lane.sum(*span, Into.OWN, [weight] * lane.size)
+            self.across.add(way, mine, tag)
+            lane.spread(*span)
+        lane.done(bucket)
+
+    def _inner(self, lane: Lane, bucket: int, span: tuple[int, int]) -> int:
+        """Elements that siblings take from this member: its numbers of their spans, and its span for each of them."""
+        start, stop = lane.bounds[bucket]
+        mine = span[1] - span[0]
+        return (stop - start - mine) + (lane.size - 1) * mine if lane.size > 1 else 0
