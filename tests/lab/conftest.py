@@ -1,0 +1,1 @@
+"""Hosts for the tests of this folder."""
