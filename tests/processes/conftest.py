@@ -9,9 +9,9 @@ from tests.processes.pool import Pool
 
 
 @pytest.fixture(scope="session")
-def pools() -> Iterator[Callable[[int], Pool]]:
-    """Pools by their size."""
-    started: dict[int, Pool] = {}
-    yield lambda size: started.setdefault(size, Pool(size))
+def pools() -> Iterator[Callable[[int, int], Pool]]:
+    """Pools by their size and number of hosts."""
+    started: dict[tuple[int, int], Pool] = {}
+    yield lambda size, hosts: started.setdefault((size, hosts), Pool(size, hosts))
     for pool in started.values():
         pool.end()

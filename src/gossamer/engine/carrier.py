@@ -3,45 +3,76 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from queue import SimpleQueue
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
+class Task(Generic[T]):
+    """Work that was handed over."""
+
+    carrier: Carrier
+    future: Future[T]
+    work: Callable[[], T]
+
+    def result(self) -> T:
+        """What came of it, or what went wrong with it. Who waits for it performs it, if nobody has begun."""
+        self.carrier.help(self.future)
+        return self.future.result()
+
+    def perform(self) -> None:
+        """Do it."""
+        try:
+            self.future.set_result(self.work())
+        except BaseException as error:
+            self.future.set_exception(error)
+
+
 class Carrier:
     """First handed over, first performed: members that hand over in one order perform in one order, so none waits
-    for what another has put behind something else. The thread is started when first needed."""
+    for what another has put behind something else. The thread is started when first needed; who has nothing else to
+    do than to wait does not wait for a thread to wake up, but takes its place."""
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._queue: deque[Task[object]] = deque()
+        self._news, self._one = threading.Semaphore(0), threading.Lock()
+        self._closing = False
         self._thread: threading.Thread | None = None
 
-    def begin(self, work: Callable[[], T]) -> Future[T]:
-        """Hand work over; its result, or what went wrong with it, is for whoever asks the future."""
+    def begin(self, work: Callable[[], T]) -> Task[T]:
+        """Hand work over."""
         if self._thread is None:  # a daemon: a member that fails must not wait for what others never sent
             self._thread = threading.Thread(target=self._perform, name="gossamer-carrier", daemon=True)
             self._thread.start()
-        future: Future[T] = Future()
-        self._queue.put(lambda: _settle(future, work))
-        return future
+        task = Task(self, Future[T](), work)
+        self._queue.append(task)  # type: ignore[arg-type]
+        self._news.release()
+        return task
+
+    def help(self, future: Future[T]) -> None:
+        """Perform what was handed over, until this has been."""
+        while not future.done():
+            self._next()
 
     def close(self) -> None:
         """Perform what was handed over, then end the thread."""
         if self._thread is not None:
-            self._queue.put(None)
+            self._closing = True
+            self._news.release()
             self._thread.join()
             self._thread = None
 
+    def _next(self) -> None:
+        with self._one:  # whoever performs it: one at a time
+            if self._queue:
+                self._queue.popleft().perform()
+
     def _perform(self) -> None:
-        while (job := self._queue.get()) is not None:
-            job()
-
-
-def _settle(future: Future[T], work: Callable[[], T]) -> None:
-    try:
-        future.set_result(work())
-    except BaseException as error:  # whatever it is, the one who waits must hear of it
-        future.set_exception(error)
+        while not (self._closing and not self._queue):
+            self._news.acquire()
+            self._next()

@@ -92,10 +92,14 @@ class Hosts:
         inner = self._inner(lane, bucket, span) * body.element_size()
         self.sent[key.slot] += inner + out
         self.crossed[key.slot] += out
-        future = self._carrier.begin(lambda: self._carry(lane, bucket, span, way, key.tag))
+        speaks = span[0] < span[1]
+        task = self._carrier.begin(lambda: self._carry(lane, bucket, span, way, key.tag)) if speaks else None
+        if task is None:  # others speak for this host
+            lane.done(bucket)
 
         def wait() -> Heard:
-            future.result()
+            if task is not None:
+                task.result()
             lane.settle(bucket)
             self.heard[key.slot] += inner + into
             if spare is None:
@@ -109,13 +113,12 @@ class Hosts:
     def _carry(self, lane: Lane, bucket: int, span: tuple[int, int], way: Way, tag: int) -> None:
         """In the carrier's thread: my part of a mix, one after the other, in the order in which they began."""
         lane.gather(bucket)
-        if span[0] < span[1]:
-            mine = lane.mine[span[0] : span[1]]
-            # 16-bit numbers are added up among hosts as a mean, which is rounded once
-            weight = (len(self.across.hosts) if mine.element_size() == 2 else 1) / self.size
-            lane.sum(*span, Into.OWN, [weight] * lane.size)
-            self.across.add(way, mine, tag)
-            lane.spread(*span)
+        mine = lane.mine[span[0] : span[1]]
+        # 16-bit numbers are added up among hosts as a mean, which is rounded once
+        weight = (len(self.across.hosts) if mine.element_size() == 2 else 1) / self.size
+        lane.sum(*span, Into.OWN, [weight] * lane.size)
+        self.across.add(way, mine, tag)
+        lane.spread(*span)
         lane.done(bucket)
 
     def _inner(self, lane: Lane, bucket: int, span: tuple[int, int]) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
@@ -19,7 +20,7 @@ from gossamer.engine.fabrics.across import Across, Way
 from gossamer.parts.route import Doubling, HalvingDoubling, Native, cost
 
 MASTERS = (Doubling(), HalvingDoubling(), Native())
-REPEATS, LONG, MOST = 5, 0.05, 16 << 20  # of a probe; seconds and bytes that suffice to see the rate
+REPEATS, LONG, MOST = 5, 0.03, 4 << 20  # of a probe; seconds and bytes that suffice to see the rate
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,19 @@ class Link:
         return f"link between hosts: {rate:,.0f} Mbit/s, {1e3 * least:.2f} ms a round; {chosen}"
 
 
+_known: WeakKeyDictionary[dist.ProcessGroup, Link] = WeakKeyDictionary()
+
+
 def measured(across: Across) -> Link:
+    """What the link costs, measured once among these processes."""
+    everybody = dist.group.WORLD
+    assert everybody is not None
+    if everybody not in _known:
+        _known[everybody] = _measure(across)
+    return _known[everybody]
+
+
+def _measure(across: Across) -> Link:
     """Play each way with the least there is, and one with enough to see the rate; all members do so together.
 
     What member 0 found is what all use, so that all choose alike.

@@ -63,7 +63,7 @@ def open_session(
     _start_alike(place, models, named)
     if place.size > 1 and threading.current_thread() is threading.main_thread():
         Post(place.store, place.member)  # where others ask what this member is doing
-    for candidate in _fabrics(place, fabric, named):
+    for candidate in fabrics(place, fabric, named):
         try:
             found = candidate()
             strands = [
@@ -106,7 +106,7 @@ def tell(line: str) -> None:
     print(f"gossamer: {line}", file=sys.stderr, flush=True)
 
 
-def _fabrics(place: Place, asked: str, named: Sequence[Named]) -> list[Callable[[], Fabric]]:
+def fabrics(place: Place, asked: str, named: Sequence[Named]) -> list[Callable[[], Fabric]]:
     """What may carry wires, the best first; all workers try the same ones in the same order."""
     if asked not in FABRICS:
         raise Refused(f"prepare: there is no fabric {asked!r}", ", ".join(FABRICS))
