@@ -12,9 +12,10 @@ from gossamer.parts.route.schedule import Hop, Schedule, span
 
 
 class Leg(NamedTuple):
-    """One round in elements: what leaves, to whom; what comes, from whom, to be added or copied. Nothing is None.
+    """One round in elements: what leaves, to whom; what comes, from whom, to be added or copied. Nobody is None.
 
     `keeps`: what leaves is added to in the same round, on both sides, so both must add the same numbers.
+    `lands`: where in an inbox as long as the vector it may lie until it is added, beside what came before it.
     """
 
     to: int | None
@@ -23,6 +24,7 @@ class Leg(NamedTuple):
     coming: slice
     add: bool
     keeps: bool
+    lands: int
 
 
 @dataclass(frozen=True)
@@ -39,13 +41,15 @@ class Itinerary:
 @lru_cache(maxsize=2**8)
 def itinerary(schedule: Schedule, member: int, size: int, length: int) -> Itinerary:
     """This member's legs for a vector of `length`."""
-    count = schedule.chunks(size)
+    count, lands = schedule.chunks(size), 0
     legs, made = list[Leg](), [True] * count  # by chunk, whether it was not copied from somebody
     for send, receive, add in schedule.moves(member, size):
         to, leaving = _part(send, count, length)
         source, coming = _part(receive, count, length)
         if to is not None or source is not None:
-            legs.append(Leg(to, leaving, source, coming, add, add and meet(leaving, coming)))
+            lands = 0 if lands + coming.stop - coming.start > length else lands
+            legs.append(Leg(to, leaving, source, coming, add, add and meet(leaving, coming), lands))
+            lands += coming.stop - coming.start
         for chunk in range(*receive.chunks) if receive is not None else ():
             made[chunk] = add
     return Itinerary(tuple(legs), tuple(_runs(made, length)))
