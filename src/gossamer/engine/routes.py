@@ -1,44 +1,17 @@
-"""Performs any schedule over torch.distributed point-to-point calls, in place: routes, and what they are made of.
-
-A process group here holds all processes of the run, in their order.
-"""
+"""All-reduces along any route, and what they are made of, each once on a tensor and a process group."""
 
 from __future__ import annotations
 
-import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from gossamer.parts.route import AllGather, Broadcast, Hop, Operation, Reduce, ReduceScatter, Schedule, span
+from gossamer.engine.executor import Executor
+from gossamer.parts.route import AllGather, Broadcast, Operation, Reduce, ReduceScatter, Schedule, span
 
 
 def run(schedule: Schedule, vector: Tensor, group: dist.ProcessGroup, tag: int) -> tuple[int, int]:
-    """Play the schedule's moves on `vector` with all members; returns the bytes this member sent and heard.
-
-    A route leaves the sum over all members. What travels is what is summed: 16-bit numbers are rounded at every hop.
-    """
-    member, size = dist.get_rank(group), dist.get_world_size(group)
-    count, length, sent, heard = schedule.chunks(size), vector.numel(), 0, 0
-    inbox = torch.empty_like(vector)
-
-    def part(of: Tensor, hop: Hop | None) -> Tensor:
-        return of[:0] if hop is None else of[span(hop.chunks, count, length)]
-
-    for send, receive, add in schedule.moves(member, size):
-        leaving, coming = part(vector, send), part(inbox if add else vector, receive)
-        works = []
-        if send is not None and leaving.numel():
-            works.append(dist.isend(leaving, group=group, tag=tag, group_dst=send.member))
-            sent += leaving.nbytes
-        if receive is not None and coming.numel():
-            works.append(dist.irecv(coming, group=group, tag=tag, group_src=receive.member))
-            heard += coming.nbytes
-        for work in works:
-            assert work is not None
-            work.wait()
-        if add:
-            part(vector, receive).add_(coming)
-    return sent, heard
+    """Play a schedule once; see `Executor.run`."""
+    return Executor(group).run(schedule, vector, tag)
 
 
 def reduce_scatter(vector: Tensor, group: dist.ProcessGroup, tag: int = 0) -> Tensor:
@@ -64,6 +37,5 @@ def broadcast(vector: Tensor, group: dist.ProcessGroup, root: int = 0, tag: int 
 
 
 def _operate(operation: Operation, vector: Tensor, group: dist.ProcessGroup, tag: int) -> Tensor:
-    operation.fits(dist.get_world_size(group))
     run(operation, vector, group, tag)
     return vector

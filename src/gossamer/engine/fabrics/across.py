@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import torch.distributed as dist
 from torch import Tensor
 
-from gossamer.engine import mixes, routes
+from gossamer.engine.executor import Executor
 from gossamer.parts.refusal import Refused
-from gossamer.parts.route import Auto, Hierarchical, Native, Route, Sharded, Torus, counted
+from gossamer.parts.route import Auto, Hierarchical, Native, Ring, Route, Sharded, Torus, counted
 
 Span = tuple[int, int]
 
@@ -24,6 +24,11 @@ class Way:
 
     columns: bool
     among: Route
+
+    @property
+    def along(self) -> Route:
+        """Whose moves are played where the backend's own collective is not asked for, or would round too often."""
+        return Ring() if self.among.native else self.among
 
     def __str__(self) -> str:
         among = "the backend's own collective" if self.among.native else repr(self.among)
@@ -41,6 +46,7 @@ class Across:
         lines = [[members[place] for members in hosts] for place in range(len(hosts[0]) if self.even else 1)]
         groups = [dist.new_group(line) for line in lines]
         self._group = groups[self.place] if self.place < len(groups) else None
+        self._executor = Executor(self._group) if self._group is not None else None
 
     @property
     def master(self) -> bool:
@@ -78,19 +84,16 @@ class Across:
         return out * width, into * width
 
     def add(self, way: Way, mine: Tensor, tag: int) -> None:
-        """Sum these numbers over all hosts, in place; 16-bit numbers become the mean, rounded once."""
+        """Sum these numbers over all hosts, in place; 16-bit numbers are added up in 32 bits."""
         assert self._group is not None
-        if mine.element_size() == 2:
-            mine.copy_(mixes.mean_of_short(mine, self._group, tag))
-        elif way.among.native:
+        assert self._executor is not None
+        if way.among.native and mine.element_size() > 2:
             dist.all_reduce(mine, group=self._group)
-        else:
-            moved, known = (
-                routes.run(way.among, mine, self._group, tag),
-                self.bytes_of(way, mine.numel(), mine.element_size()),
-            )
-            if moved != known:
-                raise RuntimeError(f"{way.among!r} moved {moved} bytes where {known} were recorded")
+            return
+        moved = self._executor.run(way.along, mine, tag)
+        known = self.bytes_of(way, mine.numel(), mine.element_size())
+        if moved != known:
+            raise RuntimeError(f"{way.along!r} moved {moved} bytes where {known} were recorded")
 
 
 def left_open(route: Route) -> bool:

@@ -114,9 +114,7 @@ class Hosts:
         """In the carrier's thread: my part of a mix, one after the other, in the order in which they began."""
         lane.gather(bucket)
         mine = lane.mine[span[0] : span[1]]
-        # 16-bit numbers are added up among hosts as a mean, which is rounded once
-        weight = (len(self.across.hosts) if mine.element_size() == 2 else 1) / self.size
-        lane.sum(*span, Into.OWN, [weight] * lane.size)
+        lane.sum(*span, Into.OWN, [1.0 / self.size] * lane.size)
         self.across.add(way, mine, tag)
         lane.spread(*span)
         lane.done(bucket)

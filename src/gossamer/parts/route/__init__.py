@@ -2,8 +2,10 @@
 
 from gossamer.parts.route.backend import Auto, Native, Sharded
 from gossamer.parts.route.blocks import BinaryBlocks
+from gossamer.parts.route.crossing import crossing
 from gossamer.parts.route.halving import Doubling, HalvingDoubling
 from gossamer.parts.route.hierarchical import Hierarchical
+from gossamer.parts.route.hosts import Hosts, Link, cheapest_on, cost_on
 from gossamer.parts.route.hybrid import BySize
 from gossamer.parts.route.operations import AllGather, Broadcast, Operation, Reduce, ReduceScatter
 from gossamer.parts.route.price import cheapest, cost
@@ -15,6 +17,7 @@ from gossamer.parts.route.tree import Tree
 
 __all__ = [
     "AllGather", "Auto", "BinaryBlocks", "Broadcast", "BySize", "Doubling", "HalvingDoubling", "Hierarchical", "Hop",
-    "Move", "Native", "Operation", "Reduce", "ReduceScatter", "Ring", "Route", "Schedule", "Sharded", "ShardedHub",
-    "Torus", "Tree", "cheapest", "cost", "counted", "leaving", "span",
+    "Hosts", "Link", "Move", "Native", "Operation", "Reduce", "ReduceScatter", "Ring", "Route", "Schedule", "Sharded",
+    "ShardedHub", "Torus", "Tree", "cheapest", "cheapest_on", "cost", "cost_on", "counted", "crossing",
+    "leaving", "span",
 ]  # fmt: skip

@@ -1,0 +1,55 @@
+"""Performs any schedule among the members of a process group, in memory that is kept. Knows no order of messages."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from gossamer.engine.trip import Grouped, Trip
+from gossamer.parts.route import Schedule
+
+
+class Executor:
+    """Performs schedules among the members of a process group, numbered as the group numbers them.
+
+    What it needs beside the vector is kept: after the first time, a vector that is no longer takes no new memory.
+    Messages of a pair are told apart by their order alone, so one thread at a time uses an executor and its group.
+    A peer that is silent for `patience` seconds (unless told, as long as the group waits) is lost.
+    """
+
+    def __init__(self, group: dist.ProcessGroup, patience: float | None = None) -> None:
+        self.group, self.ranks = group, dist.get_process_group_ranks(group)
+        self.member, self.size = dist.get_rank(group), dist.get_world_size(group)
+        self.patience = None if patience is None else timedelta(seconds=patience)
+        self._kept: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
+
+    def run(self, schedule: Schedule, vector: Tensor, tag: int = 0, wire: torch.dtype | None = None) -> tuple[int, int]:
+        """Play the schedule's moves on `vector` with all members; returns the bytes this member sent and heard.
+
+        A route leaves the sum over all members, the same on all to the bit. Numbers travel as `wire`, the vector's own
+        type unless told, and are rounded once a hop; 16-bit vectors are added up in 32 bits here.
+        """
+        schedule.fits(self.size)
+        wire = vector.dtype if wire is None else wire
+        if not vector.is_floating_point() or vector.element_size() >= 4:
+            return self._trip(schedule, vector, tag, wire).play()
+        wide = self.place("sums", torch.float32, vector)
+        moved = self._trip(schedule, wide.copy_(vector), tag, wire).play()
+        vector.copy_(wide)
+        return moved
+
+    def place(self, name: str, dtype: torch.dtype, like: Tensor) -> Tensor:
+        """Memory of this name for as many numbers as `like` has; it lies where it did the last time."""
+        key = (name, dtype, like.device)
+        if key not in self._kept or self._kept[key].numel() < like.numel():
+            self._kept[key] = torch.empty(like.numel(), dtype=dtype, device=like.device)
+        return self._kept[key][: like.numel()]
+
+    def _trip(self, schedule: Schedule, vector: Tensor, tag: int, wire: torch.dtype) -> Trip:
+        """NCCL runs messages one after the other, in the order they were asked for, unless they are asked for at once:
+        two members that both send first would wait for each other."""
+        backend: str = self.group._get_backend(vector.device).name()
+        return (Grouped if backend == "nccl" else Trip)(self, schedule, vector, tag, wire)
