@@ -130,7 +130,9 @@ class Office:
             raise MemberLost(f"{peer.card.name} {peer.gone}", [member])
 
     def close(self) -> None:
-        """Let what was said leave, as far as anybody hears it, and end all connections."""
+        """Let what was said leave, as far as anybody hears it, and end all connections; once is enough."""
+        if self._context.closed:
+            return
         self._closing = True
         if self._thread.is_alive():
             self._ring()
@@ -187,7 +189,8 @@ class Office:
         """Answer libzmq (ZAP 1.0): a caller whose key is on a card of this job gets in, under its member's number."""
         version, request, _, _, _, mechanism, *credentials = self._gate.recv_multipart()
         member = self._welcome.get(credentials[0]) if mechanism == b"CURVE" and credentials else None
-        self.dropped["unknown key"] += member is None
+        if member is None:
+            self.dropped["unknown key"] += 1
         verdict = (b"400", b"unknown key", b"") if member is None else (b"200", b"", str(member).encode())
         self._gate.send_multipart([version, request, *verdict, b""])
 

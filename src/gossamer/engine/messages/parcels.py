@@ -11,7 +11,7 @@ from gossamer.engine.lines import DTYPES, Said
 from gossamer.engine.messages.frame import NO_BODY, Head
 
 KEPT = 8  # bodies whose memory is kept for later ones
-UNUSED = 3  # references to memory that only the shelf knows: its list, the variable, and the argument that asks
+UNUSED = 2  # references to memory that only the shelf knows: its list, and the argument that asks
 
 
 class Shelf:
@@ -22,10 +22,10 @@ class Shelf:
 
     def take(self, nbytes: int) -> bytearray:
         """Memory of just this many bytes; its holder keeps it by holding a tensor made of it."""
-        for place, kept in enumerate(self._kept):
-            if len(kept) == nbytes and sys.getrefcount(kept) == UNUSED:
+        for place in range(len(self._kept)):
+            if len(self._kept[place]) == nbytes and sys.getrefcount(self._kept[place]) == UNUSED:
                 self._kept.append(self._kept.pop(place))
-                return kept
+                return self._kept[-1]
         new = bytearray(nbytes)
         self._kept = [*self._kept[-(KEPT - 1) :], new]
         return new
