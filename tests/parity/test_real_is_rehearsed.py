@@ -85,6 +85,11 @@ DELAYED = [  # begun at Send, heard later; bytes belong to the step that sent th
 EXPRESSIONS = [e for entry in CATALOG for e in ARGUMENTS.get(entry.name, [entry.name])] + COMPOSED + DELAYED
 
 
+def served(strategy: AnyStrategy) -> bool:
+    """Whether members visit one another or a hub."""
+    return any(ex.hub or ex.meets for ex in slots(strategy))
+
+
 def script(strategy: AnyStrategy, size: int) -> tuple[int, ...] | None:
     """An order of events for strategies whose result depends on one: shuffled rounds, then unequal speeds."""
     if not any(ex.synchrony.staleness != 0 or ex.synchrony.quorum is not None for ex in slots(strategy)):
@@ -110,11 +115,11 @@ def rehearsed(strategy: AnyStrategy, size: int, momentum: float) -> tuple[Outcom
     return rehearsal.run(), rehearsal
 
 
-def real(crew: Crew, strategy: AnyStrategy, momentum: float) -> Result:
+def real(crew: Crew, strategy: AnyStrategy, momentum: float, fabric: str = "torch") -> Result:
     order = script(strategy, crew.size)
     return crew.run(
         strategy=repr(strategy), task="tests.parity.small:task", batch=5, steps=STEPS, rate=0.2, momentum=momentum,
-        order=None if order is None else list(order),
+        order=None if order is None else list(order), fabric=fabric,
     )  # fmt: skip
 
 
@@ -132,13 +137,23 @@ def noted(steps: list[StepRecord], digits: int | None = None) -> list[tuple[obje
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_real_processes_equal_the_rehearsal(crew: Crew, expression: str) -> None:
+    compare(crew, expression, "torch")
+
+
+@pytest.mark.parametrize("expression", [e for e in EXPRESSIONS if "EDGES" not in e and served(parse(e))])
+def test_hubs_and_visits_are_the_same_over_messages(four: Crew, expression: str) -> None:
+    compare(four, expression, "messages")
+
+
+def compare(crew: Crew, expression: str, fabric: str) -> None:
+    """Play a strategy for real and in rehearsal: everything must be the same."""
     circle = [(member, (member + 1) % crew.size) for member in range(crew.size)]
     uneven = tuple(dict.fromkeys([*circle, (0, crew.size // 2)]))  # for four workers the masses differ
     strategy = parse(expression.replace("EDGES", repr(uneven)))
     owned = any(ex.codec.owns_momentum or ex.merge.lookahead for ex in slots(strategy))
     momentum = 0.0 if owned else 0.9
     played, rehearsal = rehearsed(strategy, crew.size, momentum)
-    result = real(crew, strategy, momentum)
+    result = real(crew, strategy, momentum, fabric)
     moved = (result.replicas - rehearsal.layout.start).abs().max()
     assert moved > 0.01, "nothing was trained, so nothing was compared"
     rounded = any(not ex.codec.sums_exactly and not ex.hub for ex in slots(strategy))  # anew at every hop of a route

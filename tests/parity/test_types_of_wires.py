@@ -8,10 +8,8 @@ import pytest
 import torch
 from tests.parity import odd_codecs
 
-from gossamer.engine.counter import Counter
 from gossamer.engine.crew import Crew
-from gossamer.engine.lines import DTYPES, Lines
-from gossamer.parts.codec import Mean
+from gossamer.engine.lines import DTYPES, number_of
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.sim import Plan, Rehearsal
@@ -47,6 +45,5 @@ def test_a_wire_of_any_type_is_heard_as_it_was_sent(two: Crew, kind: str, topolo
 
 
 def test_a_type_nobody_knows_is_named() -> None:
-    counter = Counter(Lines(None, None, None), acknowledged=False)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"torch\.complex64 cannot travel.*int8"):
-        counter.push(0, 0, 0, Mean(torch.zeros(2, dtype=torch.complex64)), torch.zeros(2))
+        number_of(torch.complex64)

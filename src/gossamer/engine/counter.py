@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
-import torch
-import torch.distributed as dist
 from torch import Tensor
 
-from gossamer.engine.lines import ASK, DTYPES, HEADER, HEAR, PULL, PUSH, TAKEN, TELL, TRADE, WIRES, Lines, head
+from gossamer.engine.lines import PULL, PUSH, TAKEN, TELL, TRADE, WIRES, Lines, Said
 from gossamer.parts.codec import Wire
 from gossamer.replica import Answer
 
@@ -18,65 +16,56 @@ class Counter:
 
     def __init__(self, lines: Lines, *, acknowledged: bool) -> None:
         self._lines, self._acknowledged = lines, acknowledged
-        self._answers: dict[tuple[int, int], deque[tuple[Tensor, Tensor]]] = {}
+        self._answers: dict[tuple[int, int], deque[Said]] = {}
 
     def pull(self, owner: int, slot: int, like: Tensor) -> tuple[Tensor, int]:
         """Another member's parameters as they are right now, and how many steps it has completed."""
-        dist.send(head(PULL, slot), owner, self._lines.asks, ASK)
-        header, values = self._hear(owner, slot, like)
-        return values, int(header[3])
+        self._lines.ask(owner, PULL, slot)
+        values, (done, *_) = self._hear(owner, slot, like)
+        return values, done
 
     def tell(self, target: int, slot: int, step: int, mine: Tensor) -> None:
         """Lay one's parameters into another member's inbox."""
-        dist.send(head(TELL, slot, step), target, self._lines.asks, ASK)
-        dist.send(mine.contiguous().cpu(), target, self._lines.asks, ASK + 16)
-        if self._acknowledged:
-            while not self._next(target, mine):
-                pass
+        self._lines.ask(target, TELL, slot, step, body=flat(mine))
+        self._await_taken(target)
 
     def trade(self, partner: int, slot: int, mine: Tensor) -> tuple[Tensor, int]:
         """Make another member the mean of both: what it was before, and how many steps it has completed."""
-        dist.send(head(TRADE, slot), partner, self._lines.asks, ASK)
-        dist.send(mine.contiguous().cpu(), partner, self._lines.asks, ASK + 16)
-        header, values = self._hear(partner, slot, mine)
-        return values, int(header[3])
+        self._lines.ask(partner, TRADE, slot, body=flat(mine))
+        values, (done, *_) = self._hear(partner, slot, mine)
+        return values, done
 
-    def push(self, owner: int, slot: int, round: int, wire: Wire, like: Tensor) -> None:
+    def push(self, owner: int, slot: int, round: int, wire: Wire) -> None:
         """Tell a hub; its answer comes when it is due."""
-        body = wire.body.contiguous().cpu()
-        kind, dtype = WIRES.index(type(wire)), _number(body.dtype)
-        dist.send(head(PUSH, slot, round, body.numel(), kind, dtype), owner, self._lines.asks, ASK)
-        dist.send(body, owner, self._lines.asks, ASK + 16)
-        if self._acknowledged:
-            while not self._next(owner, like):
-                pass
+        self._lines.ask(owner, PUSH, slot, round, WIRES.index(type(wire)), body=flat(wire.body))
+        self._await_taken(owner)
 
     def answer(self, owner: int, slot: int, like: Tensor) -> Answer:
         """What the hub said to the earliest push that it has not yet answered."""
-        header, values = self._hear(owner, slot, like)
-        return Answer(values, int(header[3]), int(header[4]), bool(header[5]))
+        values, (version, staleness, dropped, _) = self._hear(owner, slot, like)
+        return Answer(values, version, staleness, bool(dropped))
 
-    def _hear(self, owner: int, slot: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    def _hear(self, owner: int, slot: int, like: Tensor) -> tuple[Tensor, tuple[int, ...]]:
         key = (owner, slot)
         while not self._answers.get(key):
-            self._next(owner, like)
-        return self._answers[key].popleft()
+            self._next(owner)
+        said = self._answers[key].popleft()
+        assert said.body is not None
+        return said.body.to(like.device), said.numbers
 
-    def _next(self, owner: int, like: Tensor) -> bool:
+    def _await_taken(self, owner: int) -> None:
+        """In a scripted order, go on only when what was said has been taken."""
+        while self._acknowledged and not self._next(owner):
+            pass
+
+    def _next(self, owner: int) -> bool:
         """Hear one message; True if it says that a push was taken."""
-        header = torch.empty(HEADER, dtype=torch.int64)
-        dist.recv(header, owner, self._lines.replies, HEAR)
-        if int(header[0]) == TAKEN:
-            return True
-        values = torch.empty(int(header[2]) // like.element_size(), dtype=like.dtype)
-        dist.recv(values, owner, self._lines.replies, HEAR + 16)
-        self._answers.setdefault((owner, int(header[1])), deque()).append((header, values.to(like.device)))
-        return False
+        said = self._lines.heard(owner)
+        if said.kind != TAKEN:
+            self._answers.setdefault((owner, said.slot), deque()).append(said)
+        return said.kind == TAKEN
 
 
-def _number(dtype: torch.dtype) -> int:
-    """What stands for a type of number in a header."""
-    if dtype not in DTYPES:
-        known = ", ".join(str(one).removeprefix("torch.") for one in DTYPES)
-        raise TypeError(f"a wire of {dtype} cannot travel to a hub; those that can are {known}")
-    return DTYPES.index(dtype)
+def flat(tensor: Tensor) -> Tensor:
+    """A body that can travel: in the host's memory, in one piece."""
+    return tensor.detach().contiguous().cpu()

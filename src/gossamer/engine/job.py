@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -23,6 +23,7 @@ class Job(msgspec.Struct, frozen=True):
     steps: int = 10
     seed: int = 0
     order: list[int] | None = None
+    fabric: Literal["torch", "messages"] = "torch"
 
 
 class TrainJob(msgspec.Struct, frozen=True):

@@ -1,34 +1,19 @@
 """What a member does for others while it trains: it shows itself, keeps an inbox, trades, and plays its hubs.
 
-Main threads ask on one process group and hear on another; a serving thread listens on the first and speaks on the
-second, so the two never stand in each other's way. Nothing but tensors of numbers travels.
+Main threads ask and hear; a serving thread is asked and replies. How that travels, the lines know.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
+from contextlib import suppress
 
-import torch
-import torch.distributed as dist
 from torch import Tensor
 
-from gossamer.engine.lines import (
-    ANSWER,
-    ASK,
-    BYE,
-    DTYPES,
-    HEADER,
-    HEAR,
-    PULL,
-    REST,
-    TAKEN,
-    TELL,
-    TRADE,
-    WIRES,
-    Lines,
-    head,
-)
+from gossamer.engine.counter import flat
+from gossamer.engine.lines import ANSWER, BYE, LOST, PULL, PUSH, REST, TAKEN, TELL, TRADE, WIRES, Lines, Said
+from gossamer.engine.lost import MemberLost
 from gossamer.parts.codec import Wire
 from gossamer.records import Note
 from gossamer.replica import Answer, Hub, Replica
@@ -39,15 +24,14 @@ class Service:
 
     def __init__(self, lines: Lines, hubs: dict[int, Hub], replica: Replica, *, acknowledge: bool) -> None:
         self.lines, self.hubs, self._replica, self._acknowledge = lines, hubs, replica, acknowledge
-        self.member, self.size = dist.get_rank(), dist.get_world_size()
+        self.member, self.size = lines.member, lines.size
         self.lock = threading.Lock()
         self.visits = Note()  # bytes that others made this member send and hear
         self.done = 0  # steps this member has completed, told to whoever pulls
         self._mine: dict[int, deque[Answer]] = {}
         self._news = threading.Condition(self.lock)
-        self._leaving: dict[int, deque[tuple[dist.Work | None, Tensor]]] = {}
         delays = [hub.exchange.synchrony.delay for hub in hubs.values()]
-        self._unheard = 3 * (max(delays, default=0) + 2) * max(1, len(hubs))
+        lines.serve(2 * (max(delays, default=0) + 2) * max(1, len(hubs)))
         self._trouble: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name="gossamer-service", daemon=True)
         self._thread.start()
@@ -71,46 +55,46 @@ class Service:
         if self.member == owner:
             self._rest(self.member, slot)
         else:
-            dist.send(head(REST, slot), owner, self.lines.asks, ASK)
+            self.lines.ask(owner, REST, slot)
 
     def close(self) -> None:
         """Say goodbye to all others and serve them until they do."""
         self._part(self.member)
         for other in range(self.size):
             if other != self.member:
-                dist.send(head(BYE), other, self.lines.asks, ASK)
+                with suppress(MemberLost):
+                    self.lines.ask(other, BYE)
         self._thread.join()
-        for said in self._leaving.values():
-            for work, _ in said:
-                assert work is not None
-                work.wait()
         if self._trouble is not None:
             raise self._trouble
+        self.lines.rest()
 
     def _serve(self) -> None:
-        goodbyes = 0
+        gone: set[int] = set()
         try:
-            while goodbyes < self.size - 1:
-                header = torch.empty(HEADER, dtype=torch.int64)
-                sender = dist.recv(header, None, self.lines.asks, ASK)
-                kind = int(header[0])
-                if kind == BYE:
-                    goodbyes += 1
-                    self._part(sender)
-                elif kind == REST:
-                    self._rest(sender, int(header[1]))
-                elif kind == PULL:
-                    self._give(sender, int(header[1]))
-                elif kind == TELL:
-                    self._keep(sender, header)
-                elif kind == TRADE:
-                    self._trade(sender, header)
+            while len(gone) < self.size - 1:
+                said = self.lines.asked()
+                if said.kind in (BYE, LOST):
+                    gone.add(said.sender)
+                    self._part(said.sender)
                 else:
-                    self._take(sender, header)
+                    self._do(said)
         except BaseException as error:  # the main thread must hear of it, whatever it is
             with self._news:
                 self._trouble = error
                 self._news.notify_all()
+
+    def _do(self, said: Said) -> None:
+        if said.kind == REST:
+            self._rest(said.sender, said.slot)
+        elif said.kind == PULL:
+            self._give(said.sender, said.slot)
+        elif said.kind == TELL:
+            self._keep(said)
+        elif said.kind == TRADE:
+            self._trade(said)
+        elif said.kind == PUSH:
+            self._take(said)
 
     def _part(self, member: int) -> None:
         """A member is done: rounds close without it. In a scripted order it only has no more turns."""
@@ -126,46 +110,41 @@ class Service:
         with self.lock:
             shown = self._replica.shown(slot).clone()
             self.visits.send(slot, shown.nbytes)
-            self._say(asker, head(ANSWER, slot, shown.nbytes, self.done), shown)
+            self._say(asker, ANSWER, slot, self.done, body=shown)
 
-    def _keep(self, sender: int, header: Tensor) -> None:
+    def _keep(self, said: Said) -> None:
         """Somebody lays its parameters, as they were at its step, into the inbox."""
-        slot, step = int(header[1]), int(header[2])
-        told = self._heard(sender, slot)
+        told = self._told(said)
         with self.lock:
-            self._replica.lay_in(slot, told)
-            self.visits.hear(slot, told.nbytes)
-            self.visits.aged(self.done - step)
+            self._replica.lay_in(said.slot, told)
+            self.visits.hear(said.slot, told.nbytes)
+            self.visits.aged(self.done - said.numbers[0])
             if self._acknowledge:
-                self._say(sender, head(TAKEN, slot), None)
+                self._say(said.sender, TAKEN, said.slot)
 
-    def _trade(self, sender: int, header: Tensor) -> None:
+    def _trade(self, said: Said) -> None:
         """Become the mean of oneself and the sender, and hand back what one was."""
-        slot = int(header[1])
-        told = self._heard(sender, slot)
+        told = self._told(said)
         with self.lock:
-            mine = self._replica.trade(slot, told)
-            self.visits.hear(slot, told.nbytes)
-            self.visits.send(slot, mine.nbytes)
-            self._say(sender, head(ANSWER, slot, mine.nbytes, self.done), mine)
+            mine = self._replica.trade(said.slot, told)
+            self.visits.hear(said.slot, told.nbytes)
+            self.visits.send(said.slot, mine.nbytes)
+            self._say(said.sender, ANSWER, said.slot, self.done, body=mine)
 
-    def _heard(self, sender: int, slot: int) -> Tensor:
-        """The parameters that follow a header; all members' are alike in size and dtype."""
-        like = self._replica.shown(slot)
-        body = torch.empty(like.numel(), dtype=like.dtype)
-        dist.recv(body, sender, self.lines.asks, ASK + 16)
-        return body.to(like.device)
+    def _told(self, said: Said) -> Tensor:
+        """Another member's parameters."""
+        assert said.body is not None
+        return said.body.to(self._replica.shown(said.slot).device)
 
-    def _take(self, sender: int, header: Tensor) -> None:
-        _, slot, round, length, kind, dtype, _, _ = (int(number) for number in header)
-        body = torch.empty(length, dtype=DTYPES[dtype])
-        dist.recv(body, sender, self.lines.asks, ASK + 16)
+    def _take(self, said: Said) -> None:
+        assert said.body is not None
+        round, kind, *_ = said.numbers
         with self.lock:
-            hub = self.hubs[slot]
-            answers = hub.push(sender, round, WIRES[kind](body.to(hub.centre.device)))
+            hub = self.hubs[said.slot]
+            answers = hub.push(said.sender, round, WIRES[kind](said.body.to(hub.centre.device)))
             if self._acknowledge:
-                self._say(sender, head(TAKEN, slot), None)
-            self._deliver(slot, answers)
+                self._say(said.sender, TAKEN, said.slot)
+            self._deliver(said.slot, answers)
 
     def _deliver(self, slot: int, answers: list[tuple[int, Answer]]) -> None:
         """Hand answers out, under the lock, so that they leave in the order the hub gave them."""
@@ -174,19 +153,10 @@ class Service:
                 self._mine.setdefault(slot, deque()).append(answer)
                 self._news.notify_all()
             else:
-                numbers = (answer.values.nbytes, answer.version, answer.staleness, int(answer.dropped))
-                self._say(member, head(ANSWER, slot, *numbers), answer.values)
+                numbers = (answer.version, answer.staleness, int(answer.dropped))
+                self._say(member, ANSWER, slot, *numbers, body=answer.values)
 
-    def _say(self, member: int, header: Tensor, body: Tensor | None) -> None:
-        """Begin to send; nobody waits here, since whom we speak to may itself be waiting for us elsewhere."""
-        said = self._leaving.setdefault(member, deque())
-        said.append((dist.isend(header, member, self.lines.replies, HEAR), header))
-        if body is not None:
-            body = body.contiguous().cpu()
-            said.append((dist.isend(body, member, self.lines.replies, HEAR + 16), body))
-        while (
-            len(said) > self._unheard
-        ):  # what lies further back has been heard, or its hearer would not have asked again
-            work, _ = said.popleft()
-            assert work is not None
-            work.wait()
+    def _say(self, member: int, kind: int, slot: int, *numbers: int, body: Tensor | None = None) -> None:
+        """Begin to reply; who is gone hears nothing, and the service is told of it by itself."""
+        with suppress(MemberLost):
+            self.lines.reply(member, kind, slot, *numbers, body=None if body is None else flat(body))

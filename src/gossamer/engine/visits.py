@@ -54,7 +54,7 @@ class Visits:
         if self.replica.member == OWNER:
             self.service.push(slot, round, wire)
         else:
-            self.counter.push(OWNER, slot, round, wire, self.replica.parameters)
+            self.counter.push(OWNER, slot, round, wire)
 
     def take_answer(self, slot: int, note: Note) -> None:
         """Take up what the hub says to the earliest push that it has not yet answered; waits."""

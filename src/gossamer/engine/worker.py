@@ -16,6 +16,8 @@ from torch.distributed.distributed_c10d import Store
 from gossamer.engine.fabrics.over_torch import OverTorch
 from gossamer.engine.job import Job
 from gossamer.engine.lines import FOR_EVER, Lines
+from gossamer.engine.messages import Messages
+from gossamer.engine.over_gloo import OverGloo
 from gossamer.engine.stepper import Stepper
 from gossamer.engine.turns import Turns
 from gossamer.parts.refusal import Refused, whole
@@ -27,6 +29,7 @@ from gossamer.strategy import AnyStrategy, fits, parse
 from gossamer.tasks import Stream, Task, build
 
 PATIENCE = timedelta(seconds=120)
+LIMIT = 1 << 30  # bytes of a body; a crew does not know the models of its jobs
 
 
 def main() -> None:
@@ -43,20 +46,25 @@ def main() -> None:
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=PATIENCE)
     asks = dist.new_group(timeout=FOR_EVER, backend="gloo")  # a service may well not be asked for long
     replies = dist.new_group(timeout=PATIENCE, backend="gloo")
-    lines = Lines(asks, replies, dist.new_group(timeout=PATIENCE))
+    carriers: dict[str, Lines] = {"torch": OverGloo(asks, replies)}
+    mixes = dist.new_group(timeout=PATIENCE)
     say("ready")
     for line in sys.stdin:
         job = msgspec.json.decode(line.encode(), type=Job)
         try:
-            play(job, store, lines)
+            if job.fabric == "messages" and job.fabric not in carriers:
+                carriers[job.fabric] = Messages.open(store, "crew", rank, size, LIMIT)
+            play(job, store, carriers[job.fabric], mixes)
         except Refused as error:
             say(f"refused {error}")
         else:
             say("done")
+    for carrier in carriers.values():
+        carrier.close()
     dist.destroy_process_group()
 
 
-def play(job: Job, store: Store, lines: Lines) -> None:
+def play(job: Job, store: Store, lines: Lines, mixes: dist.ProcessGroup) -> None:
     """Run one job and leave this member's journal and final parameters in its folder."""
     rank, size = dist.get_rank(), dist.get_world_size()
     strategy, world = parse(job.strategy), World(size, job.seed)
@@ -68,7 +76,7 @@ def play(job: Job, store: Store, lines: Lines) -> None:
     task = build(job.task, job.seed, dict(job.options))
     fits(strategy, world)
     optimizer.suits(strategy)
-    played = Member(task, strategy, world, optimizer, job.batch, lines, turns)
+    played = Member(task, strategy, world, optimizer, job.batch, (lines, mixes), turns)
     steps = job.steps if job.order is None else turns.steps
     header = Header(
         "engine",
@@ -79,7 +87,7 @@ def play(job: Job, store: Store, lines: Lines) -> None:
         repr(optimizer),
         job.batch,
         steps,
-        {"fabric": "torch (gloo)"},
+        {"fabric": "torch (gloo)" if job.fabric == "torch" else job.fabric},
     )
     with Journal(Path(job.folder) / f"journal-{rank}.jsonl") as journal:
         journal.write(header)
@@ -107,16 +115,17 @@ class Member:
         world: World,
         optimizer: Optimizer,
         batch: int,
-        lines: Lines,
+        carriers: tuple[Lines, dist.ProcessGroup],
         turns: Turns,
     ) -> None:
+        lines, mixes = carriers
         layout = Layout(task.model)
         storage = (torch.empty_like(layout.start), torch.zeros_like(layout.start))
         self.task, self.stream = task, Stream(task.size, batch, world)
         self.replica = Replica(dist.get_rank(), world, strategy, layout, storage)
         self.optimizer = optimizer.build(self.replica.views)
         self.local = Local(task, layout, world)
-        self.stepper = Stepper(self.replica, OverTorch(lines.mixes), lines, turns, optimizer)
+        self.stepper = Stepper(self.replica, OverTorch(mixes), lines, turns, optimizer)
 
     def step(self, step: int) -> StepRecord:
         """Play one step."""

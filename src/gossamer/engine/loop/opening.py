@@ -26,6 +26,7 @@ from gossamer.engine.loop.lookout import Lookout
 from gossamer.engine.loop.place import Place, alone
 from gossamer.engine.loop.session import Session, watch_for_failure
 from gossamer.engine.loop.strand import Strand
+from gossamer.engine.over_gloo import OverGloo
 from gossamer.engine.shared import Unshared
 from gossamer.engine.turns import Turns
 from gossamer.engine.watch import Post
@@ -171,7 +172,7 @@ def _strands(
 
 def _lines() -> Lines:
     """Process groups for the threads that serve others; a service may well not be asked for long."""
-    return Lines(dist.new_group(timeout=FOR_EVER, backend="gloo"), dist.new_group(backend="gloo"), dist.new_group())
+    return OverGloo(dist.new_group(timeout=FOR_EVER, backend="gloo"), dist.new_group(backend="gloo"))
 
 
 def _turns(place: Place, course: int, strand: int) -> Turns:
