@@ -21,8 +21,9 @@ class Verbatim(TyperCommand):
 
 def run(ctx: typer.Context) -> None:
     """Run it; leave with the code of the worker that failed first, its traceback last."""
-    from gossamer.engine.launch.elastic import Stopped, launch
+    from gossamer.engine.launch.elastic import launch
     from gossamer.engine.launch.failure import WorkerFailed
+    from gossamer.engine.launch.together import Stopped
 
     try:
         launch(ctx.args)
