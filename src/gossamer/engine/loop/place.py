@@ -81,6 +81,7 @@ def _hosts(store: Store, rank: int, size: int) -> tuple[tuple[tuple[int, ...], .
     """Members by host and each host's address, as all tell each other; without a launcher's word each is apart."""
     master = os.environ.get("MASTER_ADDR", "127.0.0.1")
     mine = Told(os.environ.get("GROUP_RANK", f"rank {rank}"), asked("address") or towards(master) or master)
+    store.add(f"pulse/{rank}", 0)
     store.set(f"place/{rank}", msgspec.json.encode(mine).decode())
     told = [msgspec.json.decode(store.get(f"place/{other}"), type=Told) for other in range(size)]
     found: dict[str, list[int]] = {}
