@@ -99,7 +99,7 @@ class Lab:
 
     @contextmanager
     def metered(self, predicted: Sequence[float], within: float = WITHIN, spare: float = SPARE) -> Iterator[None]:
-        """Fail with a table unless each host sends as many bytes inside as predicted; what is raised inside goes first."""
+        """Fail with a table unless each host sends as many bytes as predicted; what is raised inside goes first."""
         before = self.traffic()
         yield
         sent = [(now - then).sent for now, then in zip(self.traffic(), before, strict=True)]

@@ -6,8 +6,13 @@ import re
 
 from gossamer.parts.refusal import Refused
 
-MTU = 9000  # bytes of a packet, as between the hosts of a cluster: larger ones spare the cores that all hosts share
-FRAME = MTU + 14  # bytes that a packet of this size counts for in a bucket
+ETHERNET = 14  # bytes of a frame around a packet
+SMALLEST, LARGEST = 1500, 9000  # bytes of a packet
+PACKET = 72e-6  # seconds that a packet takes: large ones at high rates spare the cores that all hosts share
+LATE = 50e-6  # seconds by which the kernel's timers are late, about
+DEEP = 4e-3  # seconds of the rate in the deep bucket
+PEAK = 1.04  # how much faster than its rate a link may be while it makes up for lateness
+QUEUE = 1 << 25  # bytes that may wait for a link: enough to lose none when all send to one
 EXAMPLES = "1gbit, 100mbit or 500kbit"
 SLOWEST, FASTEST = 64_000, 100_000_000_000  # bits a second
 _BITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
@@ -24,11 +29,19 @@ def bits_per_second(text: str) -> int:
     return bits
 
 
+def mtu(bits: int | None) -> int:
+    """The largest packet of a link, in bytes."""
+    return LARGEST if bits is None else min(LARGEST, max(SMALLEST, round(bits / 8 * PACKET)))
+
+
 def shaper(device: str, bits: int) -> str:
     """The line for `tc` that holds what leaves a device to its rate.
 
-    Two buckets: the deep one keeps the rate over a long message though timers are late, the shallow one keeps a short
-    message from passing at no cost after a pause.
+    Two buckets: the deep one keeps the rate of a long message though timers are late, the shallow one, which is
+    filled a little faster, keeps a short message from passing for nothing after a pause.
     """
-    deep = max(4 * FRAME, round(bits / 8 * 0.002))
-    return f"qdisc replace dev {device} root tbf rate {bits}bit burst {deep} latency 200ms"
+    frame, second = mtu(bits) + ETHERNET, bits / 8
+    shallow = frame + max(512, round(second * LATE))
+    deep = max(2 * shallow, round(second * DEEP))
+    buckets = f"rate {bits}bit burst {deep} peakrate {round(bits * PEAK)}bit mtu {shallow}"
+    return f"qdisc replace dev {device} root tbf {buckets} limit {QUEUE}"

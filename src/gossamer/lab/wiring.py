@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gossamer.lab.rate import MTU, shaper
+from gossamer.lab.rate import mtu, shaper
 from gossamer.lab.tools import ask, batch
 
 INTERFACE = "eth0"  # of every host, in its own namespace
@@ -58,7 +58,7 @@ def wire(prefix: str, hosts: Sequence[Host], bits: int | None) -> None:
     centre = middle(prefix)
     for name in (centre, *(each.name for each in hosts)):
         ask("ip", "netns", "add", name)
-    batch("ip", centre, [*_bridge(), *(line for each in hosts for line in _link(each))])
+    batch("ip", centre, [*_bridge(mtu(bits)), *(line for each in hosts for line in _link(each, mtu(bits)))])
     for each in hosts:
         batch("ip", each.name, _ends(each))
     if bits is not None:
@@ -67,19 +67,19 @@ def wire(prefix: str, hosts: Sequence[Host], bits: int | None) -> None:
             batch("tc", each.name, [shaper(each.interface, bits)])
 
 
-def _bridge() -> list[str]:
+def _bridge(packet: int) -> list[str]:
     return [
         "link set lo up",
-        f"link add {BRIDGE} mtu {MTU} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+        f"link add {BRIDGE} mtu {packet} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
         f"link set {BRIDGE} addrgenmode none",  # no announcements of its own: only what hosts send is counted
         f"link set {BRIDGE} up",
     ]
 
 
-def _link(each: Host) -> list[str]:
+def _link(each: Host, packet: int) -> list[str]:
     here = port(each.index)
     return [
-        f"link add {here} mtu {MTU} type veth peer name {each.interface} mtu {MTU} netns {each.name}",
+        f"link add {here} mtu {packet} type veth peer name {each.interface} mtu {packet} netns {each.name}",
         f"link set {here} addrgenmode none",
         f"link set {here} master {BRIDGE}",
         f"link set {here} up",
