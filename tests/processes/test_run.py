@@ -54,7 +54,7 @@ def ended(*words: str, folder: Path) -> tuple[int, str, str]:
 def test_every_flag_of_torchrun_is_there_and_means_the_same() -> None:
     theirs = {option: action for action in get_args_parser()._actions for option in action.option_strings}
     ours = {option: action for action in parser()._actions for option in action.option_strings}
-    assert set(ours) - set(theirs) == {"--strategy", "--fabric", "--journal"}
+    assert set(ours) - set(theirs) == {"--strategy", "--fabric", "--journal", "--interface", "--key-file"}
     for option, action in theirs.items():
         same = ours[option]
         assert (same.dest, same.default, same.nargs, same.type is action.type or option.startswith("--dup")) == (
@@ -82,6 +82,7 @@ def test_all_is_fine_and_words_pass_through(tmp_path: Path) -> None:
     for rank, one in enumerate(told):
         assert one["argv"] == [SCENE, str(tmp_path), "is fine", "0", *words]
         assert (one["name"], one["path"]) == ("__main__", str(HERE))
+        assert Path(one["env"].pop("GOSSAMER_KEY_FILE")).name == "key"
         assert one["env"] == {
             "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0",
             "OMP_NUM_THREADS": "1", "MASTER_ADDR": "127.0.0.1", "GOSSAMER_STRATEGY": "allreduce(ring)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -21,8 +22,11 @@ class Verbatim(TyperCommand):
 
 def run(ctx: typer.Context) -> None:
     """Run it; leave with the code of the worker that failed first, its traceback last."""
-    from gossamer.engine.launch.elastic import Stopped, launch
+    # torch warns of every connection whose other end has no name, in launchers and workers
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+    from gossamer.engine.launch.elastic import launch
     from gossamer.engine.launch.failure import WorkerFailed
+    from gossamer.engine.launch.together import Stopped
 
     try:
         launch(ctx.args)

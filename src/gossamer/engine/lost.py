@@ -9,6 +9,7 @@ class MemberLost(RuntimeError):
     """Members that an exchange waited for have ended or never came; why, they know themselves."""
 
     secondary = True  # a launcher looks for another's traceback before it shows this one
+    last = False  # whether it ends the process, in whatever thread it is raised
 
     def __init__(
         self, reason: str, members: Sequence[int] = (), exchange: str | None = None, step: int | None = None

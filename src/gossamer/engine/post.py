@@ -88,10 +88,21 @@ def stat(pid: int) -> tuple[str, str]:
 
 
 def host() -> str:
-    """Where process numbers mean the same: one start of one kernel, one namespace."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip() + os.readlink("/proc/self/ns/pid")
+    """Where process numbers mean the same: one host for the launcher, one start of one kernel, one namespace."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{os.environ.get('GROUP_RANK', '0')}/{boot}{os.readlink('/proc/self/ns/pid')}"
 
 
 def key(member: int) -> str:
     """Where a member tells its place."""
     return f"gossamer/post/{member}"
+
+
+def question(member: int) -> str:
+    """Where questions to a member from other hosts are counted."""
+    return f"gossamer/asked/{member}"
+
+
+def answer(member: int, number: int) -> str:
+    """Where a member answers one of them."""
+    return f"gossamer/answered/{member}/{number}"

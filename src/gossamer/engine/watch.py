@@ -12,17 +12,19 @@ import re
 import runpy
 import time
 from collections.abc import Callable, Sequence
+from traceback import walk_stack
+from types import FrameType
 
 from torch.distributed.distributed_c10d import Store
 
 from gossamer.engine.launch.start import SHIM
-from gossamer.engine.post import ASK, FILE, Place, Post, host, place_of, stat
+from gossamer.engine.post import ASK, FILE, Place, Post, answer, host, place_of, question, stat
 
 __all__ = ["Patience", "Post", "report", "stack_of"]
 
 SOONEST, STEPS = 10.0, 5.0  # a wait is long after so many seconds, and so many usual steps
 STACKS = 3  # in one report; more would bury the first
-NAP = 0.005  # seconds between two looks
+NAP, FAR = 0.005, 3.0  # seconds between two looks, and until a member on another host has answered
 HEAD = re.compile(rb"^(?:Stack|Thread|Current thread)\b.*\(most recent call first\):$", re.MULTILINE)
 FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+) in (?P<name>.*)')
 
@@ -33,7 +35,7 @@ def stack_of(store: Store, member: int, timeout: float = 2.0) -> str:
     if isinstance(place, str):
         return place
     if place.host != host():
-        return "is on another host"
+        return _ask_far(store, member, max(timeout, FAR))
     try:
         return _ask(place, timeout)
     except (ProcessLookupError, FileNotFoundError):
@@ -52,6 +54,19 @@ def ended(store: Store, member: int, timeout: float = 2.0) -> bool:
     except OSError as error:
         return isinstance(error, ProcessLookupError | FileNotFoundError)
     return start != place.start or state in "ZX"
+
+
+def _ask_far(store: Store, member: int, timeout: float) -> str:
+    """What a member on another host is doing, as a thread of its own says; or that it does not."""
+    try:
+        told, until = answer(member, store.add(question(member), 1)), time.monotonic() + timeout
+        while time.monotonic() < until:
+            if store.check([told]):
+                return store.get(told).decode(errors="replace")
+            time.sleep(NAP)
+    except RuntimeError as error:
+        return f"is on another host, and the store is gone: {str(error).splitlines()[0]}"
+    return f"is on another host, and did not answer within {timeout:g} s"
 
 
 def _ask(place: Place, timeout: float) -> str:
@@ -94,20 +109,33 @@ def _silent(place: Place, timeout: float) -> str:
 
 def stack(dump: str) -> str:
     """What a fault handler wrote, as Python prints a traceback: innermost call last, with the source where it is."""
+    return _written([(found["file"], int(found["line"]), found["name"]) for found in FRAME.finditer(dump)][::-1])
+
+
+def shown(frame: FrameType | None) -> str:
+    """A thread of this process, in the same way."""
+    return _written([(one.f_code.co_filename, line, one.f_code.co_name) for one, line in walk_stack(frame)][::-1])
+
+
+def _written(frames: Sequence[tuple[str, int, str]]) -> str:
     lines = []
-    for found in _own(list(reversed(list(FRAME.finditer(dump))))):
-        file, line, name = found["file"], int(found["line"]), found["name"]
+    for file, line, name in _own(frames):
         lines.append(f'  File "{file}", line {line}, in {name}')
         if source := linecache.getline(file, line).strip():
             lines.append(f"    {source}")
     return "\n".join(lines) if lines else "is not in Python (starting or ending)"
 
 
-def _own(frames: list[re.Match[str]]) -> list[re.Match[str]]:
+def _own(frames: Sequence[tuple[str, int, str]]) -> Sequence[tuple[str, int, str]]:
     """Without what ran the script, as python would show it; all of them where nothing else is there."""
-    runner = [found["file"] in (SHIM, runpy.__file__, "<frozen runpy>") for found in frames]
+    runner = [file in (SHIM, runpy.__file__, "<frozen runpy>") for file, _, _ in frames]
     first = runner.index(False) if False in runner else 0
     return frames[first:]
+
+
+def lasting(usual: float) -> float:
+    """Seconds after which a wait is a long one, where a step usually takes so many."""
+    return max(SOONEST, STEPS * usual)
 
 
 class Patience:
@@ -121,7 +149,7 @@ class Patience:
     def next(self) -> float:
         """Seconds of waiting after which the next report is due."""
         if self._next is None:
-            self._next = max(SOONEST, STEPS * self._usual())
+            self._next = lasting(self._usual())
         return self._next
 
     def due(self, waited: float) -> bool:

@@ -20,26 +20,18 @@ from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.run import config_from_args
 
-from gossamer.engine.launch.failure import Death, blamed, notes_in
+from gossamer.engine.launch.failure import blamed, notes_in
 from gossamer.engine.launch.flags import read
 from gossamer.engine.launch.guard import Guard
+from gossamer.engine.launch.interface import address_of, interface_of, towards
 from gossamer.engine.launch.start import LOOPBACK, SHIM
+from gossamer.engine.launch.together import Stopped, asked_to, deaths, together
 from gossamer.engine.launch.worker import ALOUD, NOTES, PARENT
+from gossamer.engine.messages.secret import made
+from gossamer.engine.messages.secret import read as read_key
 from gossamer.parts.refusal import Refused
 
 GRACE = 2  # seconds between asking a worker to end and killing it, unless --shutdown-timeout says otherwise
-
-
-class Stopped(Exception):
-    """The launcher ended, and its workers with it, for a reason that lies with none of them."""
-
-    def __init__(self, reason: str, code: int) -> None:
-        super().__init__(reason)
-        self.code = code
-
-
-def _asked(number: int) -> Stopped:
-    return Stopped(f"stopped by {signal.Signals(number).name}", 128 + number)
 
 
 def launch(words: Sequence[str]) -> None:
@@ -49,19 +41,20 @@ def launch(words: Sequence[str]) -> None:
         _prepare(asked, folder)
         config, command = _told(asked)
         with Guard(Path(folder), asked.shutdown_timeout) as guard:
-            failure = _play(config, command, guard, Path(folder))
+            play = together if asked.ours else _play
+            failure = play(asked, config, command, guard, Path(folder))
         if failure is not None:
             raise failure
 
 
-def _play(config: LaunchConfig, command: list[Any], guard: Guard, folder: Path) -> Exception | None:
-    """Hand over to torch's launcher; what went wrong, if anything did."""
+def _play(asked: Namespace, config: LaunchConfig, command: list[Any], guard: Guard, folder: Path) -> Exception | None:
+    """Hand over to torch's launcher, where hosts come and go; what went wrong, if anything did."""
     try:
         elastic_launch(config, command[0])(*command[1:])
     except ChildFailedError as error:
-        return blamed([_death(guard, rank, failure) for rank, failure in error.failures.items()], notes_in(folder))
+        return blamed(deaths(guard, error), notes_in(folder))
     except SignalException as error:
-        return _asked(error.sigval)
+        return asked_to(error.sigval)
     except (ValueError, RuntimeError, AssertionError, TimeoutError) as error:
         if not guard.anybody:
             return Refused(f"run: no worker could be started: {error.__cause__ or error}")
@@ -73,6 +66,7 @@ def _play(config: LaunchConfig, command: list[Any], guard: Guard, folder: Path) 
 
 def _prepare(asked: Namespace, folder: str) -> None:
     """Set what torch's launcher and our workers find: settings left open, and the environment."""
+    asked.address = "127.0.0.1"
     if asked.standalone:
         asked.rdzv_backend, asked.rdzv_endpoint, asked.rdzv_id = "c10d", "localhost:0", Path(folder).name
         asked.local_addr = asked.local_addr or "127.0.0.1"
@@ -82,8 +76,11 @@ def _prepare(asked: Namespace, folder: str) -> None:
     asked.run_path = False  # a script is a script: all start through the shim
     if getattr(asked, "shutdown_timeout", None) is None:
         asked.shutdown_timeout = GRACE
+    if asked.hosts > 1:
+        _face(asked)
     if asked.workers > 1:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
+    _key(asked, folder)
     os.environ.update({NOTES: folder, PARENT: str(os.getpid())})
     if asked.redirects != "0" or asked.tee != "0":
         os.environ[ALOUD] = "1"
@@ -91,6 +88,30 @@ def _prepare(asked: Namespace, folder: str) -> None:
     for name, value in (("STRATEGY", asked.strategy), ("FABRIC", asked.fabric), ("JOURNAL", journal)):
         if value is not None:
             os.environ[f"GOSSAMER_{name}"] = value
+
+
+def _face(asked: Namespace) -> None:
+    """Let workers meet on the interface that leads to the other hosts; say which it is, unless it was chosen before."""
+    address = address_of(asked.interface) if asked.interface else towards(asked.where[0])
+    name = asked.interface or (interface_of(address) if address else None)
+    asked.address = address or ""
+    if address:
+        os.environ["GOSSAMER_ADDRESS"] = address
+    if asked.interface or ("GLOO_SOCKET_IFNAME" not in os.environ and name):
+        os.environ["GLOO_SOCKET_IFNAME"] = str(name)
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", str(name))
+        print(f"gossamer: network interface {name}, address {address}", file=sys.stderr, flush=True)
+
+
+def _key(asked: Namespace, folder: str) -> None:
+    """The run's key: the user's, or on one host one that is made for it; workers are told where it lies."""
+    path = asked.key_file
+    if path is None and asked.hosts == 1:
+        path = str(Path(folder) / "key")
+        made(path)
+    asked.key = None if path is None else read_key(path)
+    if path is not None:
+        os.environ["GOSSAMER_KEY_FILE"] = str(Path(path).absolute())
 
 
 def _told(asked: Namespace) -> tuple[LaunchConfig, list[Any]]:
@@ -112,11 +133,6 @@ def _apart(guard: Guard, folder: Path) -> Exception:
     return Stopped("the launcher of another host has ended, and all workers here were stopped", 1)
 
 
-def _death(guard: Guard, rank: int, failure: Any) -> Death:
-    seen = guard.deaths.get(failure.pid)
-    return Death(rank, failure.pid, failure.exitcode, float(failure.timestamp) if seen is None else seen.time)
-
-
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Torch's launcher says nothing of its own, unless LOGLEVEL asks for it: a worker's traceback is to be last."""
@@ -134,7 +150,7 @@ def _signals() -> Iterator[None]:
     """Being asked to end is an exception, also before torch has set its own handlers."""
 
     def ask(number: int, frame: FrameType | None) -> None:
-        raise _asked(number)
+        raise asked_to(number)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

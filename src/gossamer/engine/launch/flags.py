@@ -1,4 +1,4 @@
-"""The flags of `gossamer run`: torchrun's own, and three of ours. Starts nothing."""
+"""The flags of `gossamer run`: torchrun's own, and five of ours. Starts nothing."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from typing import NoReturn
 from torch.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
 from torch.distributed.run import determine_local_world_size, get_args_parser, parse_min_max_nnodes
 
+from gossamer.engine.launch.interface import there
 from gossamer.parts.refusal import Refused, whole
 from gossamer.strategy import parse
 
 FABRICS = ("auto", "shared", "hosts", "torch")
 EXAMPLE = "gossamer run --nproc-per-node 4 train.py"
 ABOUT = """Start a script on many workers: torchrun with a strategy. Whatever torchrun takes is taken here and means
-the same; one host without a rendezvous is --standalone, on loopback. Workers end with their launcher, and when one
-fails all do, with its traceback last."""
+the same; one host without a rendezvous is --standalone, on loopback; several hosts meet at the --rdzv-endpoint, which
+is an address of one of them. Workers end with their launcher, and when one fails all do, with its traceback last."""
 
 
 def parser() -> ArgumentParser:
@@ -36,6 +37,8 @@ def parser() -> ArgumentParser:
     )
     ours.add_argument("--fabric", choices=FABRICS, help="What carries wires between workers.")
     ours.add_argument("--journal", metavar="DIR", help="The folder for this run's journal.")
+    ours.add_argument("--interface", metavar="NAME", help="The network interface that leads to the other hosts.")
+    ours.add_argument("--key-file", metavar="FILE", help="The run's key, the same on all hosts: see `gossamer key`.")
 
     def error(message: str) -> NoReturn:
         raise Refused(*_mistake(flags, message))
@@ -46,13 +49,14 @@ def parser() -> ArgumentParser:
 
 def read(words: Sequence[str]) -> Namespace:
     """What was asked for, complete and possible as far as can be told without starting anything; else refused."""
-    asked = parser().parse_args(list(words))
+    asked = parser().parse_args(list(words), Namespace(node_rank=None))
+    _number(asked)
     if asked.strategy is not None:
         parse(asked.strategy)
     _runnable(asked)
     asked.workers = _count(asked.nproc_per_node)
     try:
-        asked.hosts = parse_min_max_nnodes(asked.nnodes)[1]
+        least, asked.hosts = parse_min_max_nnodes(asked.nnodes)
     except (RuntimeError, ValueError):
         raise Refused(f"run: --nnodes {asked.nnodes} is no number of hosts", "--nnodes 2 or --nnodes 1:4") from None
     whole("run", "nnodes", asked.hosts, 1, 2**20)
@@ -60,9 +64,37 @@ def read(words: Sequence[str]) -> Namespace:
         raise Refused("run: --monitor-interval must lie above 0", "--monitor-interval 0.1")
     unnamed = asked.rdzv_backend == "static" and not asked.rdzv_endpoint and asked.master_port is None
     asked.standalone = asked.standalone or (unnamed and asked.hosts == 1)
+    plain = asked.rdzv_backend in ("static", "c10d") and not asked.rdzv_conf.count("store_type=file")
+    # whoever wants hosts to come and go, or to start anew together, gets torch's own rendezvous
+    asked.ours = plain and least == asked.hosts and (asked.hosts == 1 or asked.max_restarts == 0)
+    asked.where = _where(asked)
     if not asked.standalone:
         _free(asked)
+    if asked.interface is not None:
+        there(asked.interface)
     return asked
+
+
+def _number(asked: Namespace) -> None:
+    """This host's number: where nobody tells it, hosts count themselves as they come."""
+    told = asked.node_rank if asked.node_rank is not None else os.environ.get("PET_NODE_RANK")
+    try:
+        asked.number = None if told is None else int(told)
+    except ValueError:
+        raise Refused(f"run: PET_NODE_RANK {told!r} is no number of a host", "0") from None
+    asked.node_rank = asked.number or 0
+
+
+def _where(asked: Namespace) -> tuple[str, int]:
+    """Where the launchers meet."""
+    if asked.standalone or asked.rdzv_backend not in ("static", "c10d") or asked.rdzv_conf.count("store_type=file"):
+        return "127.0.0.1", 0
+    static = f"{asked.master_addr}:{asked.master_port or 29500}" if asked.rdzv_backend == "static" else ""
+    try:
+        host, port = parse_rendezvous_endpoint(asked.rdzv_endpoint or static, default_port=29400)
+    except ValueError as error:
+        raise Refused(f"run: {error}", "--rdzv-endpoint localhost:29400") from None
+    return host, port
 
 
 def _mistake(flags: ArgumentParser, message: str) -> tuple[str, str | None]:
@@ -111,16 +143,11 @@ def _count(text: str) -> int:
 
 def _free(asked: Namespace) -> None:
     """Refuse a port for the rendezvous that is in use, where nobody else of this run can be the one who uses it."""
-    static = asked.rdzv_backend == "static"
-    mine = asked.hosts == 1 or (static and asked.node_rank == 0)
-    if not mine or asked.rdzv_backend not in ("static", "c10d") or "store_type=file" in asked.rdzv_conf:
+    mine = asked.hosts == 1 or (asked.rdzv_backend == "static" and asked.number == 0)
+    host, port = asked.where
+    if not mine or not port:
         return
-    where = asked.rdzv_endpoint or (f"{asked.master_addr}:{asked.master_port or 29500}" if static else "")
-    try:
-        host, port = parse_rendezvous_endpoint(where, default_port=29400)
-    except ValueError as error:
-        raise Refused(f"run: {error}", "--rdzv-endpoint localhost:29400") from None
-    with socket.socket() as trial:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             trial.bind((host, port))

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +27,7 @@ class Guard:
         self._attempts: dict[int, str] = {}  # of every process that signed in
         self._ends: dict[str, float] = {}  # when all of an attempt are to be gone
         self._vigil, self._over = Vigil(), threading.Event()
+        self.spares: Callable[[], bool] = lambda: False  # whether the others go on when one has failed
         self._thread = threading.Thread(target=self._keep, name="guard", daemon=True)
 
     @property
@@ -54,7 +56,7 @@ class Guard:
             for death in self._vigil.look(GLANCE):
                 self.deaths[death.pid] = death
                 bury(death.pid, death.code)
-                if death.code not in (0, UNKNOWN):
+                if death.code not in (0, UNKNOWN) and not self.spares():
                     self._ends.setdefault(self._attempts[death.pid], time.monotonic() + self._grace)
             late = {attempt for attempt, end in self._ends.items() if time.monotonic() >= end}
             self._kill({pid for pid, attempt in self._attempts.items() if attempt in late})

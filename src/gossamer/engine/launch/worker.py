@@ -13,6 +13,7 @@ import os
 import runpy
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterator
@@ -38,6 +39,7 @@ def main() -> None:
     whole_lines()
     notes, words = os.environ.pop(NOTES, ""), sys.argv[1:]
     sign_in(notes)
+    hear_threads(notes)
     try:
         run(words)
     except SystemExit as end:
@@ -77,6 +79,19 @@ def sign_in(notes: str) -> None:
         _put(notes, f"started-{attempt}-{rank}-{os.getpid()}", "")
 
 
+def hear_threads(notes: str) -> None:
+    """Leave a note of an error, in whatever thread, that says of itself that it ends the process."""
+    usual = threading.excepthook
+
+    def hear(told: threading.ExceptHookArgs) -> None:
+        if getattr(told.exc_value, "last", False) is True and told.exc_value is not None:
+            leave(notes, told.exc_value, 1, plain=True)
+        else:
+            usual(told)
+
+    threading.excepthook = hear
+
+
 def run(words: list[str]) -> None:
     """Run as `python SCRIPT`, `python -m MODULE` or a command of its own would be, with its arguments and path."""
     if words[0] == "--exec":
@@ -112,12 +127,12 @@ def _aloud() -> bool:
     return ALOUD in os.environ or int(tried) < int(most)
 
 
-def leave(notes: str, error: BaseException, code: int) -> None:
+def leave(notes: str, error: BaseException, code: int, plain: bool = False) -> None:
     """Write down what went wrong, if anything did and a launcher wants to know."""
     if not notes or code == 0:
         return
     quiet = isinstance(error, SystemExit)
-    text = "" if quiet else "".join(traceback.format_exception(error))
+    text = "" if quiet or plain else "".join(traceback.format_exception(error))
     said = "" if quiet and not isinstance(error.args and error.args[0], str) else str(error)
     note = {
         "rank": int(os.environ.get("RANK", "0")),

@@ -1,4 +1,4 @@
-"""Where this process stands: its number, how many there are, whether they share a host, and the store they meet at.
+"""Where this process stands: its number, how many there are, who shares a host, and the store they meet at.
 
 The launcher decides who shares a host (torchrun's variables), never a hostname or what a file system shows.
 """
@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 
+import msgspec
 import torch
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore, Store, _get_default_store
 from torch.distributed.rendezvous import rendezvous
 
+from gossamer.engine.launch.interface import towards
 from gossamer.engine.loop.roll import calling
 from gossamer.parts.refusal import Refused
 
@@ -23,16 +25,42 @@ PATIENCE = timedelta(minutes=30)
 _sessions = count()
 
 
+class Told(msgspec.Struct, frozen=True):
+    """What a member says of where it stands: its host by the launcher's number, and that host's address."""
+
+    host: str
+    address: str
+
+
 @dataclass(frozen=True)
 class Place:
-    """A member of the world, and where it meets the others."""
+    """A member of the world, and where it meets the others. `hosts` are the members of each, the store's host first."""
 
     member: int
     size: int
-    one_host: bool
     store: Store
     name: str
     hosts: tuple[tuple[int, ...], ...] = ((0,),)
+    addresses: tuple[str, ...] = ("127.0.0.1",)
+
+    @property
+    def one_host(self) -> bool:
+        """Whether all members share a host."""
+        return len(self.hosts) == 1
+
+    @property
+    def host(self) -> int:
+        """The number of this member's host."""
+        return next(number for number, members in enumerate(self.hosts) if self.member in members)
+
+    @property
+    def per_host(self) -> tuple[int, ...]:
+        """How many members each host has."""
+        return tuple(len(members) for members in self.hosts)
+
+    def whereabouts(self, number: int) -> str:
+        """A host in words."""
+        return f"host {number} ({self.addresses[number]})"
 
 
 def join() -> Place:
@@ -40,19 +68,28 @@ def join() -> Place:
     name = f"gossamer/{next(_sessions)}"
     if not dist.is_initialized():
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-            return Place(0, 1, True, dist.HashStore(), name)  # type: ignore[attr-defined]
+            return Place(0, 1, dist.HashStore(), name)  # type: ignore[attr-defined]
         _meet()
     rank, size = dist.get_rank(), dist.get_world_size()
     if size == 1:
-        return Place(0, 1, True, dist.HashStore(), name)  # type: ignore[attr-defined]
-    here = os.environ.get("LOCAL_WORLD_SIZE")
+        return Place(0, 1, dist.HashStore(), name)  # type: ignore[attr-defined]
     store = PrefixStore(name, _get_default_store())
-    store.set(f"place/{rank}", os.environ.get("GROUP_RANK", f"rank {rank}"))
-    found: dict[bytes, list[int]] = {}
-    for other in range(size):
-        found.setdefault(store.get(f"place/{other}"), []).append(other)
-    hosts = tuple(map(tuple, found.values()))
-    return Place(rank, size, here is not None and int(here) == size, store, name, hosts)
+    return Place(rank, size, store, name, *_hosts(store, rank, size))
+
+
+def _hosts(store: Store, rank: int, size: int) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
+    """Members by host and each host's address, as all tell each other; without a launcher's word each is apart."""
+    master = os.environ.get("MASTER_ADDR", "127.0.0.1")
+    together = os.environ.get("LOCAL_WORLD_SIZE") == str(size)
+    host = os.environ.get("GROUP_RANK", "0" if together else f"rank {rank}")
+    mine = Told(host, asked("address") or towards(master) or master)
+    store.add(f"pulse/{rank}", 0)
+    store.set(f"place/{rank}", msgspec.json.encode(mine).decode())
+    told = [msgspec.json.decode(store.get(f"place/{other}"), type=Told) for other in range(size)]
+    found: dict[str, list[int]] = {}
+    for other, each in enumerate(told):
+        found.setdefault(each.host, []).append(other)
+    return tuple(map(tuple, found.values())), tuple(told[members[0]].address for members in found.values())
 
 
 def asked(name: str) -> str | None:

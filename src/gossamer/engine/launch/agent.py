@@ -1,0 +1,139 @@
+"""Torch's agent for the workers of one host, at our own meeting: it hears what other launchers say, and may go on.
+
+Where the strategy survives a loss, those that are left are left alone. What a failure means is told elsewhere.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from torch.distributed.elastic.agent.server.api import RunResult, WorkerSpec, WorkerState
+from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo, RendezvousStoreInfo
+from torch.distributed.launcher.api import LaunchConfig
+
+from gossamer.engine.launch.meeting import Meeting
+from gossamer.engine.launch.ties import Ties
+
+LOOK = 0.5  # seconds
+
+
+class Elsewhere(Exception):
+    """Workers here end for what happened on another host."""
+
+
+class Handler(RendezvousHandler):
+    """Our meeting, as torch's agent asks for it; a later attempt gets a store of its own."""
+
+    def __init__(self, address: str, first: Meeting, again: Callable[[], Meeting]) -> None:
+        self._address, self._next, self._again = address, first, again
+        self._kept: list[Meeting] = []
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        """Where the workers of this attempt meet."""
+        meeting = self._again() if self._kept else self._next
+        self._kept.append(meeting)
+        where = RendezvousStoreInfo(self._address, meeting.port)
+        return RendezvousInfo(meeting.store, meeting.number, len(meeting.hosts), where)
+
+    @property
+    def use_agent_store(self) -> bool:
+        """The store lives in the launcher: no worker takes it along when it dies."""
+        return True
+
+    def get_backend(self) -> str:
+        return "gossamer"
+
+    def is_closed(self) -> bool:
+        return False
+
+    def set_closed(self) -> None:
+        """Nobody joins later."""
+
+    def num_nodes_waiting(self) -> int:
+        return 0
+
+    def get_run_id(self) -> str:
+        return "gossamer"
+
+    def shutdown(self) -> bool:
+        return True
+
+
+class Agent(LocalElasticAgent):
+    """Starts and watches the workers of this host."""
+
+    def __init__(self, config: LaunchConfig, command: list[Any], handler: Handler, ties: Ties) -> None:
+        spec = WorkerSpec(
+            role=config.role,
+            local_world_size=config.nproc_per_node,
+            entrypoint=command[0],
+            args=tuple(command[1:]),
+            rdzv_handler=handler,
+            max_restarts=config.max_restarts,
+            monitor_interval=config.monitor_interval,
+            local_addr=config.local_addr,
+            event_log_handler=config.event_log_handler,
+            numa_options=config.numa_options,
+            duplicate_stdout_filters=config.duplicate_stdout_filters,
+            duplicate_stderr_filters=config.duplicate_stderr_filters,
+            virtual_local_rank=config.virtual_local_rank,
+        )
+        assert config.logs_specs is not None and config.shutdown_timeout is not None
+        super().__init__(
+            spec,
+            config.logs_specs,
+            config.start_method,
+            log_line_prefix_template=config.log_line_prefix_template,
+            shutdown_timeout=config.shutdown_timeout,
+        )
+        self._ties, self._fallen = ties, {}  # type: Ties, dict[int, ProcessFailure]
+
+    def perform(self) -> None:
+        """Run all to their end; raises the failures of workers here, or `Elsewhere`."""
+        result = self.run()
+        if result.is_failed():
+            raise ChildFailedError(str(self._worker_group.spec.entrypoint), result.failures)
+
+    def _monitor_workers(self, worker_group: Any) -> RunResult:
+        self._look_elsewhere()
+        if self._ties.survives:
+            return self._survivors(worker_group)
+        result: RunResult = super()._monitor_workers(worker_group)
+        return result
+
+    def _survivors(self, worker_group: Any) -> RunResult:
+        """How those are that are left; a death is told once, and is none of the others' end."""
+        context: Any = self._pcontext
+        codes = {local: handler.proc.poll() for local, handler in context.subprocess_handlers.items()}
+        for local, code in codes.items():
+            rank = worker_group.workers[local].global_rank
+            if code and rank not in self._fallen:
+                files, pid = context.error_files, context.subprocess_handlers[local].proc.pid
+                self._fallen[rank] = ProcessFailure(local, pid, code, files[local])
+                host = self._ties.meeting.named(self._ties.meeting.number)
+                print(f"gossamer: rank {rank} on {host} {_ended(code)}; the others go on", file=sys.stderr, flush=True)
+        if None in codes.values():
+            return RunResult(WorkerState.HEALTHY)
+        if 0 in codes.values():
+            return RunResult(WorkerState.SUCCEEDED, dict.fromkeys(range(len(codes))))
+        return RunResult(WorkerState.FAILED, failures=self._fallen)
+
+    def _exit_barrier(self) -> None:
+        """Stay until all hosts are done: the store lives here, or is needed to hear that another failed."""
+        while not self._ties.done(LOOK):
+            self._look_elsewhere()
+
+    def _look_elsewhere(self) -> None:
+        if self._ties.verdict is not None:
+            raise Elsewhere
+        if (lost := self._ties.lost()) is not None:
+            raise Elsewhere(lost)
+
+
+def _ended(code: int) -> str:
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"

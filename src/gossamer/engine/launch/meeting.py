@@ -1,0 +1,205 @@
+"""Where the launchers of a run meet before any worker starts: a store in the first one, and what each says of itself.
+
+In the place of torch's dynamic rendezvous, whose state is pickled and open to whoever reaches its port. Starts nobody.
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.metadata import version
+
+import msgspec
+import torch
+from msgspec.structs import replace
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+from torch.distributed.distributed_c10d import PrefixStore, Store
+
+from gossamer.parts.refusal import Refused
+
+NAP, TELL = 0.1, 10.0  # seconds between two looks, and until those that are missing are named
+READ = timedelta(seconds=20)  # no answer of the store takes longer
+
+
+class Host(msgspec.Struct, frozen=True):
+    """What a launcher says of its host: nothing that could be executed."""
+
+    address: str
+    workers: int
+    hosts: int
+    gossamer: str
+    torch: str
+    strategy: str
+    fabric: str
+    sealed: str = ""  # what only a holder of the run's key can write
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Everybody is here: the store, this host's number, and what all said."""
+
+    store: Store
+    port: int
+    number: int
+    hosts: tuple[Host, ...]
+
+    def named(self, number: int) -> str:
+        """A host in words, with its ranks."""
+        first = sum(host.workers for host in self.hosts[:number])
+        last = first + self.hosts[number].workers - 1
+        ranks = f"rank {first}" if first == last else f"ranks {first}-{last}"
+        return f"host {number} ({self.hosts[number].address}, {ranks})"
+
+
+def about(address: str, workers: int, hosts: int, given: tuple[str | None, str | None], key: bytes | None) -> Host:
+    """What this launcher says; `given` are the strategy and the fabric."""
+    strategy, fabric = (word or "" for word in given)
+    plain = Host(address, workers, hosts, version("gossamer"), str(torch.__version__), strategy, fabric)
+    return plain if key is None else replace(plain, sealed=seal(plain, key))
+
+
+def seal(host: Host, key: bytes) -> str:
+    """What only a holder of the key can have written about this host."""
+    return hmac.digest(key, msgspec.json.encode(replace(host, sealed="")), "sha256").hex()
+
+
+def meet(where: tuple[str, int], mine: Host, number: int | None, connect: float, join: float) -> Meeting:
+    """Open the store if the address is this host's, else come to it within `connect` seconds; wait for all others.
+
+    `number` is this host's, where it is told; else the store's host is 0 and the others count as they come.
+    """
+    listening = _listen(where, number) if number in (None, 0) else None
+    store, port = _opened(where, listening, connect)
+    try:
+        mine_ = _enter(store, mine, 0 if listening is not None else number)
+        _wait(store, mine, join)
+        said = store.multi_get([f"host/{each}" for each in range(mine.hosts)])
+        hosts = tuple(msgspec.json.decode(each, type=Host) for each in said)
+    except RuntimeError as error:
+        raise Refused(f"run: the store at {where[0]}:{where[1]} is gone: {_first(error)}") from None
+    return Meeting(store, port, mine_, hosts)
+
+
+def compare(meeting: Meeting, key: bytes | None) -> None:
+    """Refuse, on every host alike, hosts that were not given the same; each is heard out before any leaves."""
+    found = next((each for n in range(1, len(meeting.hosts)) if (each := _differs(meeting, n, key))), None)
+    if found is None:
+        return
+    meeting.store.add("compared", 1)
+    until = time.monotonic() + 5.0
+    while meeting.number == 0 and meeting.store.add("compared", 0) < len(meeting.hosts) and time.monotonic() < until:
+        time.sleep(NAP)
+    raise found
+
+
+def _differs(meeting: Meeting, number: int, key: bytes | None) -> Refused | None:
+    first, other = meeting.hosts[0], meeting.hosts[number]
+    said = f"run: {meeting.named(number)} differs from host 0 ({first.address}): "
+    for name in ("hosts", "gossamer", "torch", "strategy", "fabric"):
+        here, there = getattr(first, name), getattr(other, name)
+        if here != there:
+            flag = "--nnodes" if name == "hosts" else name
+            return Refused(
+                f"{said}{flag} is {there or 'not given'}, not {here or 'not given'}", "the same on all hosts"
+            )
+    if bool(first.sealed) != bool(other.sealed):
+        return Refused(f"{said}only one of them has a --key-file", "the same file on all hosts")
+    if key is not None and any(host.sealed != seal(host, key) for host in (first, other)):
+        return Refused(f"{said}its --key-file is another key", "the same file on all hosts")
+    return None
+
+
+def _listen(where: tuple[str, int], number: int | None) -> socket.socket | None:
+    """A socket at the address itself, so that the store is to be reached there only; None if it is another host's."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(*where, type=socket.SOCK_STREAM)[0]
+    except OSError:
+        if number == 0:
+            raise Refused(f"run: {where[0]} is no address of this host, which is host 0", "its address") from None
+        return None
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        if number == 0:
+            raise Refused(f"run: {where[0]}:{where[1]} cannot be used: {error.strerror}", "another port") from None
+        return None
+    return listening
+
+
+def _opened(where: tuple[str, int], listening: socket.socket | None, connect: float) -> tuple[Store, int]:
+    host, port = where
+    try:
+        if listening is not None:
+            port = listening.getsockname()[1]
+            listening.listen(1024)
+            store = TCPStore(host, port, None, True, READ, wait_for_workers=False, master_listen_fd=listening.detach())
+        else:
+            _reach(where, connect)
+            store = TCPStore(host, port, None, False, READ)
+    except RuntimeError as error:
+        raise Refused(
+            f"run: {host}:{port} is no store of a launcher: {_first(error)}", "the --rdzv-endpoint of host 0"
+        ) from None
+    return PrefixStore("gossamer-run", store), port
+
+
+def _reach(where: tuple[str, int], seconds: float) -> None:
+    """Come to where the first launcher listens, which may not have started yet."""
+    until, began = time.monotonic() + seconds, time.monotonic()
+    while True:
+        try:
+            socket.create_connection(where, timeout=max(0.1, until - time.monotonic())).close()
+            return
+        except OSError as error:
+            if time.monotonic() + NAP >= until:
+                raise Refused(
+                    f"run: no launcher answers at {where[0]}:{where[1]} after {time.monotonic() - began:.0f} s: "
+                    f"{error.strerror or error}",
+                    "host 0's --rdzv-endpoint, started first; --rdzv-conf join_timeout=60 waits longer",
+                ) from None
+            time.sleep(NAP)
+
+
+def _enter(store: Store, mine: Host, number: int | None) -> int:
+    """Say who is here, under the number that was told or the first that is free."""
+    text = msgspec.json.encode(mine).decode()
+    for each in range(1, mine.hosts) if number is None else (number,):
+        token = f"{text}\n{time.time_ns()}"  # two hosts may say the same, and both want the number
+        if store.compare_set(f"taken/{each}", "", token).decode() == token:
+            store.add(f"beat/{each}", 0)
+            store.set(f"host/{each}", text)
+            return each
+    taken = f"run: host {number} is here already" if number is not None else f"run: all {mine.hosts} hosts are here"
+    raise Refused(taken, "another --node-rank, or a larger --nnodes")
+
+
+def _wait(store: Store, mine: Host, join: float) -> None:
+    """Until all are here; who is not is named once in a while."""
+    began = time.monotonic()
+    tell = TELL
+    while absent := _absent(store, mine.hosts):
+        waited = time.monotonic() - began
+        said = f"{mine.hosts - len(absent)} of {mine.hosts} hosts came within {waited:.0f} s; host"
+        said += f"{'s' * (len(absent) > 1)} {', '.join(map(str, absent))} did not"
+        if waited > join:
+            raise Refused(f"run: {said}", "--rdzv-conf join_timeout=SECONDS waits longer")
+        if waited > tell:
+            tell *= 2.0
+            print(f"gossamer: {said} yet", file=sys.stderr, flush=True)
+        time.sleep(NAP)
+
+
+def _absent(store: Store, hosts: int) -> list[int]:
+    keys = {each: f"host/{each}" for each in range(hosts)}
+    return [] if store.check(list(keys.values())) else [each for each, key in keys.items() if not store.check([key])]
+
+
+def _first(error: BaseException) -> str:
+    return str(error).splitlines()[0]

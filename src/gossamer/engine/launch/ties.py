@@ -1,0 +1,114 @@
+"""What the launchers of a run tell each other while it lasts: that they are alive, that all must end, that all is done.
+
+Every word goes through the store in a thread of its own: where a link is down only that thread waits.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import msgspec
+from torch.distributed.distributed_c10d import Store
+
+from gossamer.engine.launch.meeting import Meeting
+
+EVERY, NAP = 0.5, 0.1  # seconds between two rounds of words, and near the end
+SILENT = 30.0  # seconds after which a host counts as gone, where its workers have not found that out long before
+SURVIVES = "survives"  # where workers say so
+LINGER = 3.0  # seconds in which others may hear the last word
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """Why all must end, in one line, as one launcher found it; `code` is what its process ends with."""
+
+    host: int
+    code: int
+    line: str
+    refused: bool = False
+
+
+class Ties:
+    """One launcher's hold on the others; with no others, nothing."""
+
+    def __init__(self, meeting: Meeting) -> None:
+        self.meeting, self.verdict = meeting, None  # type: Meeting, Verdict | None
+        self._hosts, self._me, self._own = len(meeting.hosts), meeting.number, None  # type: int, int, Verdict | None
+        self._counted: dict[str, bool] = {"done": False, "out": False}  # what this launcher wants counted, and was
+        self._wanted: set[str] = set()
+        self._all_done, self._all_out, self._over = threading.Event(), threading.Event(), threading.Event()
+        self._settled = threading.Event()
+        self._answered, self._broken = time.monotonic(), False
+        self._beats: dict[int, tuple[bytes, float]] = {}
+        self.survives = False  # whether workers have said that the others go on when one of them is gone
+        self._store: Store = meeting.store.clone()  # type: ignore[attr-defined]
+        threading.Thread(target=self._keep, name="ties", daemon=True).start()
+
+    def publish(self, verdict: Verdict) -> Verdict:
+        """Tell all that they must end; what holds is the first word that was said, this one or another's."""
+        self._own = verdict
+        if self._hosts > 1:
+            self._settled.wait(LINGER)
+        return self.verdict or verdict
+
+    def heard(self, seconds: float) -> Verdict | None:
+        """Another's word, if one comes within so many seconds."""
+        if self._hosts > 1:
+            self._settled.wait(seconds)
+        return self.verdict
+
+    def lost(self) -> str | None:
+        """A host whose launcher is not heard of any more, in words."""
+        if self._hosts == 1:
+            return None
+        now, first = time.monotonic(), self.meeting.named(0)
+        if self._me and self._broken:
+            return f"the launcher of {first} has ended"
+        if (silent := now - self._answered) > SILENT:
+            return f"{first}, which holds the store, has not been heard of for {silent:.0f} s"
+        for host, (_, since) in list(self._beats.items()):
+            if host != self._me and now - since > SILENT:
+                return f"{self.meeting.named(host)} has not been heard of for {now - since:.0f} s"
+        return None
+
+    def done(self, seconds: float) -> bool:
+        """Say that all workers here have ended well; whether that is so everywhere within so many seconds."""
+        self._wanted.add("done")
+        return self._hosts == 1 or self._all_done.wait(seconds)
+
+    def leave(self) -> None:
+        """Leave; the store's host goes last, as far as it can be waited for."""
+        self._wanted.add("out")
+        if self._hosts > 1 and not self._broken:
+            self._all_out.wait(LINGER)
+        self._over.set()
+
+    def _keep(self) -> None:
+        try:
+            while not self._over.wait(NAP if self._wanted or self._own else EVERY):
+                self._round()
+                self._answered = time.monotonic()
+        except RuntimeError:  # the store has gone with its host
+            self._broken = True
+            self._all_out.set()
+
+    def _round(self) -> None:
+        store, now = self._store, time.monotonic()
+        store.add(f"beat/{self._me}", 1)
+        self.survives = self.survives or store.check([SURVIVES])
+        if self._own is not None and self.verdict is None:
+            store.compare_set("verdict", "", msgspec.json.encode(self._own).decode())
+        if self.verdict is None and store.check(["verdict"]):
+            self.verdict = msgspec.json.decode(store.get("verdict"), type=Verdict)
+            self._settled.set()
+        for host, beat in enumerate(store.multi_get([f"beat/{host}" for host in range(self._hosts)])):
+            if self._beats.get(host, (b"", 0.0))[0] != beat:
+                self._beats[host] = (beat, now)
+        for name, event, enough in self._counts():
+            if name in self._wanted:
+                first, self._counted[name] = not self._counted[name], True
+                if store.add(name, int(first)) >= enough:
+                    event.set()
+
+    def _counts(self) -> tuple[tuple[str, threading.Event, int], ...]:
+        return ("done", self._all_done, self._hosts), ("out", self._all_out, self._hosts if self._me == 0 else 1)
