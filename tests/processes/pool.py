@@ -27,7 +27,7 @@ import pytest
 from gossamer.engine.launch.start import environment, start
 
 ROOT = Path(__file__).parent.parent.parent
-SECONDS = 140.0  # for any one case, the start of its processes included
+SECONDS = 40.0  # for any one case, the start of its processes included
 Case = Callable[..., None]
 
 
@@ -133,7 +133,7 @@ class Pool:
 
 
 def everywhere(
-    worlds: Sequence[int] = (3, 4), fabrics: Sequence[str] = ("hosts",), **each: Sequence[object]
+    worlds: Sequence[int] = (2, 3), fabrics: Sequence[str] = ("shared", "torch"), **each: Sequence[object]
 ) -> Callable[[Case], Case]:
     """Make a case a test: played by pools of these sizes on these fabrics, for every value of further arguments."""
 
@@ -171,9 +171,7 @@ def _play(asked: dict[str, Any]) -> str:
     return "fine"
 
 
-import faulthandler
 def main() -> None:
-    faulthandler.dump_traceback_later(25, file=open(f"/tmp/pool_{os.environ[chr(82)+chr(65)+chr(78)+chr(75)]}.txt","w"))
     """Play one case after the other, as they come in."""
     import torch
 
