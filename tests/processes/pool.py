@@ -133,7 +133,7 @@ class Pool:
 
 
 def everywhere(
-    worlds: Sequence[int] = (2, 3), fabrics: Sequence[str] = ("shared", "torch"), **each: Sequence[object]
+    worlds: Sequence[int] = (2, 3), fabrics: Sequence[str] = ("shared", "torch", "hosts"), **each: Sequence[object]
 ) -> Callable[[Case], Case]:
     """Make a case a test: played by pools of these sizes on these fabrics, for every value of further arguments."""
 
@@ -146,8 +146,8 @@ def everywhere(
             options = [{**option, name: value} for option in options for value in values]
         ids = ["-".join(str(v) for v in option.values()) or "plain" for option in options]
         test = pytest.mark.parametrize("given", options, ids=ids)(test)
-        test = pytest.mark.parametrize("fabric", fabrics)(test)
-        test = pytest.mark.parametrize("world", worlds)(test)
+        places = [(world, fabric) for world in worlds for fabric in fabrics if world > 2 or fabric != "hosts"]
+        test = pytest.mark.parametrize("world, fabric", places)(test)
         test.__name__, test.__doc__, test.__module__ = case.__name__, case.__doc__, case.__module__
         test.case = case  # type: ignore[attr-defined]
         return test

@@ -51,3 +51,11 @@ def test_ten_steps_in_single_precision(member: Member) -> None:
 @everywhere(worlds=(3,))
 def test_a_batch_smaller_than_the_world_gives_somebody_weight_0(member: Member) -> None:
     both(member, OPTIMIZERS["sgd"], count=11, batch=2, steps=30, within=1e-10)
+
+
+WAYS = ("Torus(x=2)", "Hierarchical(per_host=2)", "Hierarchical(per_host=2, among=Doubling())", "Ring()", "Native()")
+
+
+@everywhere(worlds=(4,), fabrics=("hosts",), route=("Auto()", *WAYS))
+def test_every_way_between_two_hosts(member: Member, route: str) -> None:
+    both(member, OPTIMIZERS["sgd"], count=43, batch=8, steps=10, within=1e-10, strategy=f"Exchange(route={route})")
