@@ -41,7 +41,7 @@ def worker() -> None:
     from gossamer.engine.loop.place import join
     from gossamer.parts.codec import Mean
     from gossamer.parts.route import (
-        Auto, BinaryBlocks, Doubling, HalvingDoubling, Hierarchical, Native, Ring, Torus, Tree, cost,
+        Auto, BinaryBlocks, Doubling, HalvingDoubling, Hierarchical, Hosts, Link, Native, Ring, Torus, Tree, cost_on,
     )  # fmt: skip
 
     torch.set_num_threads(1)
@@ -73,17 +73,14 @@ def worker() -> None:
         dist.barrier()
         spent = (time.perf_counter() - began) / loops
         body.mul_(1e-3 if kind in PEERS else 1.0)
-        link = fabric.link
-        way = str(link.best(nbytes)) if kind == "auto" else ""
-        size = place.size
-        start = dict(link.starts)[next(iter(dict(link.starts)))]
-        model = link.seconds(link.best(nbytes), nbytes) if kind == "auto" else cost(
-            routes[kind], size, nbytes, start, per_host * link.byte, link.add
-        )  # fmt: skip
-        flat = kind in PEERS and place.hosts[-1][-1] != place.member and (place.member + 1) % per_host
+        choice, size = fabric.choice, place.size
+        way = str(choice.best(nbytes)) if kind == "auto" else ""
+        start = min(seconds for _, seconds in choice.starts)
+        links = Hosts(per_host, Link(start, choice.add), Link(start, choice.byte), choice.add)
+        model = choice.seconds(choice.best(nbytes), nbytes) if way else cost_on(links, routes[kind], size, nbytes)
         crossed = sum(fabric.crossed.values()) / loops
         if kind in PEERS:  # gloo does not tell: a ring of all workers, of which each host's last sends to the next host
-            crossed = 0.0 if flat or (place.member + 1) % per_host else 2 * nbytes * (size - 1) / size
+            crossed = 0.0 if (place.member + 1) % per_host else 2 * nbytes * (size - 1) / size
         print(json.dumps({"seconds": spent, "crossed": crossed, "way": way, "model": model}), flush=True)
     os._exit(0)
 
@@ -102,9 +99,7 @@ class Crew:
                 "GLOO_SOCKET_IFNAME": lab.hosts[rank // workers].interface,
             }  # fmt: skip
             pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-            self.processes.append(
-                lab.start(rank // workers, [sys.executable, __file__, "--worker"], env=env, **pipes)
-            )
+            self.processes.append(lab.start(rank // workers, [sys.executable, __file__, "--worker"], env=env, **pipes))
 
     def play(self, kind: str, nbytes: int, loops: int) -> dict[str, Any]:
         """One turn on all workers; what it took, and the bytes of each host as recorded and as counted on its link."""
@@ -117,7 +112,9 @@ class Crew:
         time.sleep(0.02)
         after = self.lab.traffic()
         counted = [(b.sent - a.sent) / loops for a, b in zip(before, after, strict=True)]
-        recorded = [sum(s["crossed"] for s in said[h * self.workers : (h + 1) * self.workers]) for h in range(len(after))]
+        recorded = [
+            sum(s["crossed"] for s in said[h * self.workers : (h + 1) * self.workers]) for h in range(len(after))
+        ]
         off = max(abs(c - HEADERS * r) - SPARE / loops for c, r in zip(counted, recorded, strict=True))
         worst = max(recorded) or 1.0
         return {**said[0], "recorded": max(recorded), "counted": max(counted), "agree": off <= 0.10 * worst}
@@ -152,7 +149,9 @@ def case(found: Crew, nbytes: int, repeats: int, bound: float) -> dict[str, list
 def told(nbytes: int, rate: str, bound: float, turns: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Print one length's table; what missed its bar."""
     print(f"\n{nbytes >> 10:,} KB at {rate}: bound {1e3 * bound:.2f} ms")
-    print(f"{'route':18}{'ms':>9}{'lowest..highest':>20}{'flat/it':>9}{'of bound':>9}{'model ms':>10}{'MB crossed':>12}{'counted':>9}")
+    print(
+        f"{'route':18}{'ms':>9}{'lowest..highest':>20}{'flat/it':>9}{'of bound':>9}{'model ms':>10}{'MB crossed':>12}{'counted':>9}"
+    )
     missed = []
     flat = [turn["seconds"] for kind in PEERS for turn in turns[kind]]
     for kind, played in turns.items():

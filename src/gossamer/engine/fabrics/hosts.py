@@ -15,7 +15,7 @@ from torch import Tensor
 from gossamer.engine.carrier import Carrier
 from gossamer.engine.fabrics.across import Across, Way, left_open
 from gossamer.engine.fabrics.fabric import Board, Fabric, Key, Pending
-from gossamer.engine.fabrics.link import Link
+from gossamer.engine.fabrics.choice import Choice
 from gossamer.engine.fabrics.shared import Shared, Spare
 from gossamer.engine.shared import Into, Lane
 from gossamer.parts.codec import Heard, Mean, Wire
@@ -27,13 +27,13 @@ class Hosts:
 
     looks, ordered = True, True
 
-    def __init__(self, beyond: Fabric, inside: Shared, across: Across, link: Link) -> None:
+    def __init__(self, beyond: Fabric, inside: Shared, across: Across, choice: Choice) -> None:
         self.name = f"hosts ({inside.name} inside, {beyond.name} across)"
         self.member, self.size = beyond.member, beyond.size
         self.sent: Counter[int] = beyond.sent
         self.heard: Counter[int] = beyond.heard
         self.crossed: Counter[int] = beyond.crossed
-        self.beyond, self.inside, self.across, self.link = beyond, inside, across, link
+        self.beyond, self.inside, self.across, self.choice = beyond, inside, across, choice
         self._carrier = Carrier()
 
     def lend(self, like: Tensor, cuts: Sequence[int]) -> Tensor:
@@ -78,7 +78,7 @@ class Hosts:
         if not body.is_cpu:
             return None
         route = route.suited(body.nbytes)
-        return self.link.best(body.nbytes) if left_open(route) else self.across.named(route)
+        return self.choice.best(body.nbytes) if left_open(route) else self.across.named(route)
 
     def _copied(self, key: Key, body: Tensor, way: Way) -> Pending:
         spare = self.inside.spare(key, body, shared=False, small=0)

@@ -16,7 +16,7 @@ from gossamer.engine.fabrics import Fabric
 from gossamer.engine.fabrics.across import Across
 from gossamer.engine.fabrics.alone import Alone
 from gossamer.engine.fabrics.hosts import Hosts
-from gossamer.engine.fabrics.link import measured
+from gossamer.engine.fabrics.choice import measured
 from gossamer.engine.fabrics.over_torch import OverTorch
 from gossamer.engine.fabrics.shared import Shared
 from gossamer.engine.lines import FOR_EVER, Lines
@@ -122,10 +122,10 @@ def fabrics(place: Place, asked: str, named: Sequence[Named]) -> list[Callable[[
 
     def hosts() -> Fabric:
         across = Across(place.member, place.hosts)
-        beyond, link = torch_(), measured(across)
+        beyond, choice = torch_(), measured(across)
         if place.member == 0:
-            tell(link.told())
-        return Hosts(beyond, Shared(beyond, place.store, f"memory of host {across.host}", here), across, link)
+            tell(choice.told())
+        return Hosts(beyond, Shared(beyond, place.store, f"memory of host {across.host}", here), across, choice)
 
     if asked == "shared" and not place.one_host:
         raise Refused("prepare: the shared fabric needs all workers on one host", "fabric torch, or auto")

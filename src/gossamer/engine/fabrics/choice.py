@@ -24,7 +24,7 @@ REPEATS, LONG, MOST = 5, 0.03, 4 << 20  # of a probe; seconds and bytes that suf
 
 
 @dataclass(frozen=True)
-class Link:
+class Choice:
     """Seconds: to start a round, by way; for a byte to leave a host; for a byte to be added."""
 
     hosts: int
@@ -57,10 +57,10 @@ class Link:
         return f"link between hosts: {rate:,.0f} Mbit/s, {1e3 * least:.2f} ms a round; {chosen}"
 
 
-_known: WeakKeyDictionary[dist.ProcessGroup, Link] = WeakKeyDictionary()
+_known: WeakKeyDictionary[dist.ProcessGroup, Choice] = WeakKeyDictionary()
 
 
-def measured(across: Across) -> Link:
+def measured(across: Across) -> Choice:
     """What the link costs, measured once among these processes."""
     everybody = dist.group.WORLD
     assert everybody is not None
@@ -69,7 +69,7 @@ def measured(across: Across) -> Link:
     return _known[everybody]
 
 
-def _measure(across: Across) -> Link:
+def _measure(across: Across) -> Choice:
     """Play each way with the least there is, and one with enough to see the rate; all members do so together.
 
     What member 0 found is what all use, so that all choose alike.
@@ -85,7 +85,7 @@ def _measure(across: Across) -> Link:
     native = Way(False, Native())
     passed = native.among.passed(hosts, nbytes)
     byte = max(taken - dict(starts)[native] * native.among.rounds(hosts), 0.1 * taken) / passed
-    return Link(hosts, len(across.hosts[0]), starts, byte, add)
+    return Choice(hosts, len(across.hosts[0]), starts, byte, add)
 
 
 def _timed(across: Across, way: Way, numbers: Tensor) -> float:
