@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-
 import pytest
+from tests.lab.talk import listening, seconds
 
 from gossamer.lab import Lab, bits_per_second, missing
 from gossamer.lab.rate import ETHERNET, mtu
-from gossamer.parts.refusal import Refused
 
-TALK = [sys.executable, "-S", str(Path(__file__).with_name("talk.py"))]
 HEADERS = 52  # bytes of TCP and IP in a packet, time stamps included
 CLOSE = 0.05
 TRIES = 6  # on a busy machine some are unlucky
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
-
-
-@contextmanager
-def listening(lab: Lab, host: int) -> Iterator[str]:
-    """The address of a host that hears messages."""
-    address = lab.hosts[host].address
-    with lab.start(host, [*TALK, "serve", address], stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None and server.stdout.readline() == "ready\n"
-        yield address
-        server.kill()
-
-
-def seconds(lab: Lab, host: int, address: str, count: int, times: int) -> float:
-    """How long a message of so many bytes takes from a host to an address."""
-    command = [*TALK, "send", address, str(count), str(times)]
-    with lab.start(host, command, stdout=subprocess.PIPE, text=True) as client:
-        return float(client.communicate(timeout=60)[0])
 
 
 def due(count: int, rate: str) -> float:

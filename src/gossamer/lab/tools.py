@@ -10,7 +10,7 @@ from functools import cache
 
 from gossamer.parts.refusal import Refused
 
-PACKAGE = "the package iproute2 (apt-get install iproute2)"
+PACKAGES = dict.fromkeys(("ip", "tc"), "the package iproute2") | {"unshare": "the package util-linux"}
 
 
 class Unwilling(RuntimeError):
@@ -33,8 +33,8 @@ def batch(tool: str, namespace: str, lines: Sequence[str]) -> None:
 @cache
 def missing() -> str | None:
     """Why there can be no lab here; nothing if there can."""
-    if absent := [tool for tool in ("ip", "tc") if shutil.which(tool) is None]:
-        return f"a lab needs `{absent[0]}`, which is not here: install {PACKAGE}"
+    if absent := [tool for tool in PACKAGES if shutil.which(tool) is None]:
+        return f"a lab needs `{absent[0]}`, which is not here: install {PACKAGES[absent[0]]}"
     if os.geteuid() != 0:
         return "a lab needs root, to make network namespaces: run it with sudo"
     return _unwilling()
