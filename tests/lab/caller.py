@@ -1,4 +1,4 @@
-"""What hosts say to each other in the tests: `serve ADDRESS` hears messages, `send ADDRESS COUNT TIMES` times them."""
+"""What hosts say to each other: `serve ADDRESS PORT` hears messages, `send ADDRESS COUNT TIMES [PORT]` times them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import sys
 from statistics import median
 from time import perf_counter, sleep
 
-PORT = 5000
 PAUSE = 0.003  # seconds between messages, in which a link's buckets fill
 
 
-def serve(address: str) -> None:
+def serve(address: str, port: int) -> None:
     """Answer each message with one byte once it is whole; for one caller after the other."""
-    with socket.create_server((address, PORT)) as door:
+    with socket.create_server((address, port)) as door:
         print("ready", flush=True)
         while True:
             line, _ = door.accept()
@@ -31,10 +30,10 @@ def hear(line: socket.socket) -> None:
         line.sendall(b".")
 
 
-def send(address: str, count: int, times: int) -> None:
+def send(address: str, count: int, times: int, port: int = 5000) -> None:
     """Print the median seconds of a message so long, from its beginning to the answer; the first only warms up."""
     message, spans = bytes(count), []
-    with socket.create_connection((address, PORT), timeout=20) as line:
+    with socket.create_connection((address, port), timeout=20) as line:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for _ in range(times + 1):
             sleep(PAUSE)
@@ -47,4 +46,5 @@ def send(address: str, count: int, times: int) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[2]) if sys.argv[1] == "serve" else send(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    numbers = [int(word) for word in sys.argv[3:]]
+    serve(sys.argv[2], *numbers) if sys.argv[1] == "serve" else send(sys.argv[2], *numbers)

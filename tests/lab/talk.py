@@ -14,10 +14,10 @@ TALK = [sys.executable, "-S", str(Path(__file__).with_name("caller.py"))]
 
 
 @contextmanager
-def listening(lab: Lab, host: int) -> Iterator[str]:
+def listening(lab: Lab, host: int, port: int = 5000) -> Iterator[str]:
     """The address of a host that hears messages."""
     address = lab.hosts[host].address
-    with lab.start(host, [*TALK, "serve", address], stdout=subprocess.PIPE, text=True) as server:
+    with lab.start(host, [*TALK, "serve", address, str(port)], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None and server.stdout.readline() == "ready\n"
         yield address
         server.kill()

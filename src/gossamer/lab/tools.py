@@ -34,9 +34,9 @@ def batch(tool: str, namespace: str, lines: Sequence[str]) -> None:
 def missing() -> str | None:
     """Why there can be no lab here; nothing if there can."""
     if absent := [tool for tool in PACKAGES if shutil.which(tool) is None]:
-        return f"a lab needs `{absent[0]}`, which is not here: install {PACKAGES[absent[0]]}"
+        return f"needs `{absent[0]}`, which is not here: install {PACKAGES[absent[0]]}"
     if os.geteuid() != 0:
-        return "a lab needs root, to make network namespaces: run it with sudo"
+        return "needs root, to make network namespaces: run it with sudo"
     return _unwilling()
 
 
@@ -52,7 +52,7 @@ def _unwilling() -> str | None:
         finally:
             ask("ip", "netns", "del", name)
     except Unwilling as error:
-        return f"a lab needs namespaces, bridges, veth and tbf, and this kernel refuses: {str(error).splitlines()[0]}"
+        return f"needs namespaces, bridges, veth and tbf, and this kernel refuses: {str(error).splitlines()[0]}"
     return None
 
 
