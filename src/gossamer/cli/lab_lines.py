@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import IO, TextIO
 
@@ -40,7 +41,7 @@ class Lines:
         prefix = f"[host {host}]"
         if target.isatty():
             prefix = typer.style(prefix, fg=COLOURS[host % len(COLOURS)])
-        with source:
+        with source, suppress(BrokenPipeError):  # whoever read us has left, and so has whoever writes to us
             for line in source:
                 text = line.decode(errors="replace").rstrip("\r\n")
                 with self._lock:

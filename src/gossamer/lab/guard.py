@@ -45,26 +45,25 @@ def orphans() -> list[str]:
     return found
 
 
-def inside(space: os.stat_result) -> Iterator[int]:
-    """The processes in a namespace."""
-    for folder in Path("/proc").iterdir():
+def inside(spaces: list[os.stat_result]) -> Iterator[int]:
+    """The processes in any of these namespaces."""
+    wanted = {(space.st_dev, space.st_ino) for space in spaces}
+    for folder in Path("/proc").iterdir() if wanted else ():
         if folder.name.isdecimal():
-            try:
+            with suppress(OSError):  # it ended meanwhile
                 seen = (folder / "ns/net").stat()
-            except OSError:
-                continue  # it ended meanwhile
-            if (seen.st_dev, seen.st_ino) == (space.st_dev, space.st_ino):
-                yield int(folder.name)
+                if (seen.st_dev, seen.st_ino) in wanted:
+                    yield int(folder.name)
 
 
 def residents(names: list[str]) -> list[int]:
     """The processes in namespaces of these names."""
-    return [pid for name in names if (SPACES / name).exists() for pid in inside((SPACES / name).stat())]
+    return list(inside([(SPACES / name).stat() for name in names if (SPACES / name).exists()]))
 
 
 def kill(spaces: list[os.stat_result]) -> None:
     """Kill all that runs in these namespaces, until nobody is left."""
-    while found := [pid for space in spaces for pid in inside(space) if not gone(pid)]:
+    while found := [pid for pid in inside(spaces) if not gone(pid)]:
         for pid in found:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

@@ -13,7 +13,7 @@ from gossamer.parts.refusal import Refused
 PACKAGES = dict.fromkeys(("ip", "tc"), "the package iproute2") | {"unshare": "the package util-linux"}
 
 
-class Unwilling(RuntimeError):
+class Unwilling(Refused):
     """The kernel or its tools said no, in their own words."""
 
 
@@ -21,7 +21,7 @@ def ask(*words: str, lines: Sequence[str] = ()) -> str:
     """Run a tool, with `lines` as its batch; what it says, or `Unwilling` with what it complains of."""
     done = subprocess.run(words, input="\n".join(lines) + "\n", capture_output=True, text=True)
     if done.returncode:
-        raise Unwilling(f"{' '.join(words)}: {(done.stderr or done.stdout).strip()}")
+        raise Unwilling(f"lab: {' '.join(words)}: {(done.stderr or done.stdout).strip()}")
     return done.stdout
 
 
@@ -52,7 +52,7 @@ def _unwilling() -> str | None:
         finally:
             ask("ip", "netns", "del", name)
     except Unwilling as error:
-        return f"needs namespaces, bridges, veth and tbf, and this kernel refuses: {str(error).splitlines()[0]}"
+        return f"needs namespaces, bridges, veth and tbf, and this kernel refuses: {error.reason.splitlines()[0].removeprefix('lab: ')}"
     return None
 
 
