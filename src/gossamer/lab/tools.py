@@ -52,7 +52,8 @@ def _unwilling() -> str | None:
         finally:
             ask("ip", "netns", "del", name)
     except Unwilling as error:
-        return f"needs namespaces, bridges, veth and tbf, and this kernel refuses: {error.reason.splitlines()[0].removeprefix('lab: ')}"
+        said = error.reason.splitlines()[0].removeprefix("lab: ")
+        return f"needs namespaces, bridges, veth and tbf, and this kernel refuses: {said}"
     return None
 
 
