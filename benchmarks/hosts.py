@@ -1,4 +1,4 @@
-"""All-reduces between hosts with shaped links: seconds by route and length, against flat gloo and the bound of the link.
+"""All-reduces between hosts with shaped links: seconds by route and length, against flat gloo and the link's bound.
 
     python benchmarks/hosts.py [--hosts 4] [--workers 2] [--rates 200mbit 1gbit] [--sizes 65536 ...] [--repeats 5]
 
@@ -41,7 +41,18 @@ def worker() -> None:
     from gossamer.engine.loop.place import join
     from gossamer.parts.codec import Mean
     from gossamer.parts.route import (
-        Auto, BinaryBlocks, Doubling, HalvingDoubling, Hierarchical, Hosts, Link, Native, Ring, Torus, Tree, cost_on,
+        Auto,
+        BinaryBlocks,
+        Doubling,
+        HalvingDoubling,
+        Hierarchical,
+        Hosts,
+        Link,
+        Native,
+        Ring,
+        Torus,
+        Tree,
+        cost_on,
     )  # fmt: skip
 
     torch.set_num_threads(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,7 +13,16 @@ from gossamer.engine.fabrics.fabric import Key
 from gossamer.parts.codec import Mean
 from gossamer.parts.refusal import Refused
 from gossamer.parts.route import (
-    Auto, Doubling, HalvingDoubling, Hierarchical, Native, Ring, Route, Torus, counted, crossing,
+    Auto,
+    Doubling,
+    HalvingDoubling,
+    Hierarchical,
+    Native,
+    Ring,
+    Route,
+    Torus,
+    counted,
+    crossing,
 )  # fmt: skip
 
 LENGTHS = (1, 2, 7, 1000, 100_003)
@@ -98,7 +108,7 @@ def test_many_buckets_under_way_at_once(member: Member) -> None:
     edges = [0, *cuts, 100_000]
     for step in range(5):
         lent.copy_(torch.arange(100_000) * (member.rank + 1.0 + step))
-        spans = [lent[left:right] for left, right in zip(edges, edges[1:], strict=False)]
+        spans = [lent[left:right] for left, right in pairwise(edges)]
         under = [fabric.everyone(Key(0, step, 0, n), Mean(span), Auto()) for n, span in enumerate(spans)]
         for pending in under:
             pending.wait()

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from gossamer.engine.carrier import Carrier
 from gossamer.engine.fabrics.across import Across, Way, left_open
-from gossamer.engine.fabrics.fabric import Board, Fabric, Key, Pending
 from gossamer.engine.fabrics.choice import Choice
+from gossamer.engine.fabrics.fabric import Board, Fabric, Key, Pending
 from gossamer.engine.fabrics.shared import Shared, Spare
 from gossamer.engine.shared import Into, Lane
 from gossamer.parts.codec import Heard, Mean, Wire

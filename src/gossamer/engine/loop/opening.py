@@ -15,8 +15,8 @@ from torch.distributed.tensor import DTensor
 from gossamer.engine.fabrics import Fabric
 from gossamer.engine.fabrics.across import Across
 from gossamer.engine.fabrics.alone import Alone
-from gossamer.engine.fabrics.hosts import Hosts
 from gossamer.engine.fabrics.choice import measured
+from gossamer.engine.fabrics.hosts import Hosts
 from gossamer.engine.fabrics.over_torch import OverTorch
 from gossamer.engine.fabrics.shared import Shared
 from gossamer.engine.lines import FOR_EVER, Lines
