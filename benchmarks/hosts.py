@@ -160,9 +160,16 @@ def case(found: Crew, nbytes: int, repeats: int, bound: float) -> dict[str, list
 def told(nbytes: int, rate: str, bound: float, turns: dict[str, list[dict[str, Any]]]) -> list[str]:
     """Print one length's table; what missed its bar."""
     print(f"\n{nbytes >> 10:,} KB at {rate}: bound {1e3 * bound:.2f} ms")
-    print(
-        f"{'route':18}{'ms':>9}{'lowest..highest':>20}{'flat/it':>9}{'of bound':>9}{'model ms':>10}{'MB crossed':>12}{'counted':>9}"
-    )
+    titles = {
+        "ms": 9,
+        "lowest..highest": 20,
+        "flat/it": 9,
+        "of bound": 9,
+        "model ms": 10,
+        "MB crossed": 12,
+        "counted": 9,
+    }
+    print(f"{'route':18}" + "".join(f"{title:>{width}}" for title, width in titles.items()))
     missed = []
     flat = [turn["seconds"] for kind in PEERS for turn in turns[kind]]
     for kind, played in turns.items():
