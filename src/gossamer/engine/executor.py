@@ -7,7 +7,10 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import Store
 
+from gossamer.engine.blame import Blame
+from gossamer.engine.lost import MemberLost
 from gossamer.engine.trip import Grouped, Trip
 from gossamer.parts.route import Schedule
 
@@ -17,13 +20,15 @@ class Executor:
 
     What it needs beside the vector is kept: after the first time, a vector that is no longer takes no new memory.
     Messages of a pair are told apart by their order alone, so one thread at a time uses an executor and its group.
-    A peer that is silent for `patience` seconds (unless told, as long as the group waits) is lost.
+    A peer that is silent for `patience` seconds (unless told, as long as the group waits) is lost; with a `store` that
+    all members share, each names the one that is gone, not the one that only misses it.
     """
 
-    def __init__(self, group: dist.ProcessGroup, patience: float | None = None) -> None:
+    def __init__(self, group: dist.ProcessGroup, patience: float | None = None, store: Store | None = None) -> None:
         self.group, self.ranks = group, dist.get_process_group_ranks(group)
         self.member, self.size = dist.get_rank(group), dist.get_world_size(group)
         self.patience = None if patience is None else timedelta(seconds=patience)
+        self._blame = None if store is None else Blame(store, group.group_name, dist.get_rank())
         self._kept: dict[tuple[str, torch.dtype, torch.device], Tensor] = {}
 
     def run(self, schedule: Schedule, vector: Tensor, tag: int = 0, wire: torch.dtype | None = None) -> tuple[int, int]:
@@ -47,6 +52,14 @@ class Executor:
         if key not in self._kept or self._kept[key].numel() < like.numel():
             self._kept[key] = torch.empty(like.numel(), dtype=dtype, device=like.device)
         return self._kept[key][: like.numel()]
+
+    def wait(self, work: dist.Work, rank: int) -> None:
+        """Wait for a message; whoever does not send or take it is named."""
+        try:
+            work.wait() if self.patience is None else work.wait(self.patience)
+        except RuntimeError as error:
+            gone, why = rank if self._blame is None else self._blame.behind(rank), str(error).splitlines()[0]
+            raise MemberLost(f"member {gone} ended or fell silent in the middle of a mix: {why}", [gone]) from error
 
     def _trip(self, schedule: Schedule, vector: Tensor, tag: int, wire: torch.dtype) -> Trip:
         """NCCL runs messages one after the other, in the order they were asked for, unless they are asked for at once:

@@ -13,7 +13,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from gossamer.engine.lost import MemberLost
 from gossamer.parts.route import Schedule
 from gossamer.parts.route.itinerary import Leg, itinerary, meet, pieces
 
@@ -114,12 +113,12 @@ class Trip:
         """Wait until nothing of this part is still leaving."""
         while any(meet(flight.part, part) for flight in self._leaving):
             flight = self._leaving.popleft()
-            self._wait(flight.work, flight.rank)
+            self._by.wait(flight.work, flight.rank)
 
     def _take(self) -> None:
         """The next piece is there, and added or copied to where it belongs."""
         flight = self._coming.popleft()
-        self._wait(flight.work, flight.rank)
+        self._by.wait(flight.work, flight.rank)
         if not self._rounds:
             self._clear(flight.part)
         if flight.place is not None:
@@ -133,14 +132,6 @@ class Trip:
             here.add_(self._by.place("widened", here.dtype, here).copy_(news))
         else:
             here.add_(news)
-
-    def _wait(self, work: dist.Work, rank: int) -> None:
-        """Wait for a message; whoever does not send or take it is named."""
-        try:
-            work.wait() if self._by.patience is None else work.wait(self._by.patience)
-        except RuntimeError as error:
-            why = str(error).splitlines()[0]
-            raise MemberLost(f"member {rank} is gone or silent in the middle of a mix: {why}", [rank]) from error
 
 
 class Grouped(Trip):
@@ -158,7 +149,7 @@ class Grouped(Trip):
             calls.append(dist.P2POp(dist.irecv, there, self._by.ranks[leg.source], group, tag))
             self._heard += there.nbytes
         for work in dist.batch_isend_irecv(calls):
-            self._wait(work, calls[0].peer)
+            self._by.wait(work, calls[0].peer)
         if leg.source is not None and not direct:
             self._land(leg.coming, place, leg.add)
 

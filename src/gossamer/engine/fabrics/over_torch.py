@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import _get_default_store
 
-from gossamer.engine import mixes, routes
+from gossamer.engine import mixes
 from gossamer.engine.carrier import Carrier
+from gossamer.engine.executor import Executor
 from gossamer.engine.fabrics.fabric import Board, Key, Pending, Rows
 from gossamer.parts.codec import Each, Heard, Max, Mean, Wire
 from gossamer.parts.route import Native, Route, counted
@@ -33,6 +35,7 @@ class OverTorch:
         self.sent: Counter[int] = Counter()  # bytes by slot, since whoever records them last took them
         self.heard: Counter[int] = Counter()
         self._group, self._carrier = group, Carrier()
+        self._executor = Executor(group, store=_get_default_store())
         self._device = "cuda" if dist.get_backend() == "nccl" else "cpu"
         self._lent: dict[tuple[object, ...], Tensor] = {}
 
@@ -41,7 +44,7 @@ class OverTorch:
         route = route.suited(wire.body.nbytes)
         match wire:
             case Mean(body) if not route.native:
-                return self._along(key, self._part(key, body), route)
+                return self._along(key, body, route)
             case Mean(body) if body.element_size() == 2:
                 return self._short(key, body, route)
             case Mean(body):
@@ -112,13 +115,15 @@ class OverTorch:
         return read
 
     def _part(self, key: Key, body: Tensor) -> Tensor:
-        """A copy of one n-th of the body; that of a bucket lies where the last one did."""
-        if key.bucket is None:
-            return body * (1.0 / self.size)
-        place = (key.slot, key.turn, key.bucket, body.numel(), body.dtype, body.device)
-        if place not in self._lent:
-            self._lent[place] = torch.empty_like(body)
-        return torch.mul(body, 1.0 / self.size, out=self._lent[place])
+        """A copy of one n-th of the body, in at least 32 bits; that of a bucket lies where the last one did."""
+        dtype = _wide(body.dtype)
+        place = (key.slot, key.turn, key.bucket, body.numel(), dtype, body.device)
+        copy = self._lent.get(place)
+        if copy is None:
+            copy = torch.empty_like(body, dtype=dtype)
+            if key.bucket is not None:
+                self._lent[place] = copy
+        return torch.mul(body, 1.0 / self.size, out=copy) if dtype == body.dtype else copy.copy_(body).div_(self.size)
 
     def _body(self, key: Key, sender: int, like: Tensor, length: int) -> Tensor:
         """The body that follows its length; none follows a length of 0."""
@@ -148,13 +153,16 @@ class OverTorch:
 
         return Pending(wait)
 
-    def _along(self, key: Key, mine: Tensor, route: Route) -> Pending:
-        """A sum along a route's own moves."""
-        recorded = self._leaves(key, mine, route)
+    def _along(self, key: Key, body: Tensor, route: Route) -> Pending:
+        """A sum along a route's own moves; floating numbers travel as they are, whole ones as the n-th they add."""
+        mine = self._part(key, body)
+        like = body if body.is_floating_point() else mine
+        recorded = self._leaves(key, like, route)
 
         def perform() -> Tensor:
-            moved = routes.run(route, mine, self._group, key.tag)
-            assert moved == recorded, f"{route!r} moved {moved} bytes where {recorded} were recorded"
+            moved = self._executor.run(route, mine, key.tag, like.dtype)
+            if moved != recorded:
+                raise RuntimeError(f"{route!r} moved {moved} bytes, out and in, where {recorded} were recorded")
             return mine
 
         return self._carried(key, perform, recorded[1])
@@ -183,7 +191,7 @@ class OverTorch:
         def wait() -> Heard:
             whole = future.result()
             self.heard[key.slot] += into
-            return Heard(whole=whole.to(torch.promote_types(whole.dtype, torch.float32)))
+            return Heard(whole=whole.to(_wide(whole.dtype)))
 
         return Pending(wait)
 
@@ -192,6 +200,11 @@ class OverTorch:
         out, into = counted(route, self.member, self.size, mine.numel())
         self.sent[key.slot] += out * mine.element_size()
         return out * mine.element_size(), into * mine.element_size()
+
+
+def _wide(dtype: torch.dtype) -> torch.dtype:
+    """The type that numbers of this one are added up in: at least 32 bits."""
+    return torch.promote_types(dtype, torch.float32)
 
 
 def _wait(works: Sequence[dist.Work | None]) -> None:
