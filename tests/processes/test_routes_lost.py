@@ -16,7 +16,7 @@ SIZE, WHO, PATIENCE = 4, 2, 2.0
 
 @pytest.mark.parametrize(
     ("route", "how", "within"),
-    [("Ring()", "dies", 3.0), ("HalvingDoubling()", "dies", 3.0), ("Ring()", "falls silent", PATIENCE + 4.0)],
+    [("Ring()", "dies", 3.0), ("HalvingDoubling()", "falls silent", PATIENCE + 4.0)],
 )
 def test_all_others_name_the_one_that_is_gone(route: str, how: str, within: float, tmp_path: Path) -> None:
     begun = []

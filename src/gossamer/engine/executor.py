@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 import torch
@@ -41,17 +42,26 @@ class Executor:
         wire = vector.dtype if wire is None else wire
         if not vector.is_floating_point() or vector.element_size() >= 4:
             return self._trip(schedule, vector, tag, wire).play()
-        wide = self.place("sums", torch.float32, vector)
+        wide = self.place("sums", torch.float32, vector.device, vector.numel())
         moved = self._trip(schedule, wide.copy_(vector), tag, wire).play()
         vector.copy_(wide)
         return moved
 
-    def place(self, name: str, dtype: torch.dtype, like: Tensor) -> Tensor:
-        """Memory of this name for as many numbers as `like` has; it lies where it did the last time."""
-        key = (name, dtype, like.device)
-        if key not in self._kept or self._kept[key].numel() < like.numel():
-            self._kept[key] = torch.empty(like.numel(), dtype=dtype, device=like.device)
-        return self._kept[key][: like.numel()]
+    def swap(self, leaving: Mapping[int, Tensor], coming: Mapping[int, Tensor], tag: int) -> None:
+        """Send to some members and hear from some, all at once; nothing of no length travels."""
+        sends = [(dist.isend, part, to) for to, part in leaving.items() if part.numel()]
+        hears = [(dist.irecv, part, source) for source, part in coming.items() if part.numel()]
+        calls = [dist.P2POp(what, part, self.ranks[m], self.group, tag) for what, part, m in (*hears, *sends)]
+        works = dist.batch_isend_irecv(calls) if calls else []
+        for work, call in zip(works, calls, strict=False):  # where they are grouped, one work stands for all
+            self.wait(work, call.peer)
+
+    def place(self, name: str, dtype: torch.dtype, device: torch.device, length: int) -> Tensor:
+        """Memory of this name for so many numbers; it lies where it did the last time."""
+        key = (name, dtype, device)
+        if key not in self._kept or self._kept[key].numel() < length:
+            self._kept[key] = torch.empty(length, dtype=dtype, device=device)
+        return self._kept[key][:length]
 
     def wait(self, work: dist.Work, rank: int) -> None:
         """Wait for a message; whoever does not send or take it is named."""

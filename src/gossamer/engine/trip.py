@@ -40,8 +40,9 @@ class Trip:
         self._by, self._tag, self._vector = by, tag, vector
         self._plan = itinerary(schedule, by.member, by.size, vector.numel())
         self._rounds = wire != vector.dtype  # else what travels lies in the vector itself
-        self._inbox = by.place("inbox", wire, vector)
-        self._outbox = by.place("outbox", wire, vector) if self._rounds else vector
+        place, length = vector.device, vector.numel()
+        self._inbox = by.place("inbox", wire, place, length)
+        self._outbox = by.place("outbox", wire, place, length) if self._rounds else vector
         self._longest = max(1, PIECE // wire.itemsize)
         self._coming, self._leaving = deque[Flight](), deque[Flight]()
         self._sent = self._heard = 0
@@ -129,7 +130,7 @@ class Trip:
         if not add:
             here.copy_(news)
         elif self._rounds:  # widened first: adding two types makes a new vector of one of them each time
-            here.add_(self._by.place("widened", here.dtype, here).copy_(news))
+            here.add_(self._by.place("widened", here.dtype, here.device, here.numel()).copy_(news))
         else:
             here.add_(news)
 
@@ -148,8 +149,8 @@ class Grouped(Trip):
         if leg.source is not None:
             calls.append(dist.P2POp(dist.irecv, there, self._by.ranks[leg.source], group, tag))
             self._heard += there.nbytes
-        for work in dist.batch_isend_irecv(calls):
-            self._by.wait(work, calls[0].peer)
+        for work, call in zip(dist.batch_isend_irecv(calls), calls, strict=False):  # NCCL's one work stands for all
+            self._by.wait(work, call.peer)
         if leg.source is not None and not direct:
             self._land(leg.coming, place, leg.add)
 

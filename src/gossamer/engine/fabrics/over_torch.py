@@ -34,7 +34,7 @@ class OverTorch:
         self.member, self.size = dist.get_rank(), dist.get_world_size()
         self.sent: Counter[int] = Counter()  # bytes by slot, since whoever records them last took them
         self.heard: Counter[int] = Counter()
-        self._group, self._carrier = group, Carrier()
+        self._carrier = Carrier()
         self._executor = Executor(group, store=_get_default_store())
         self._device = "cuda" if dist.get_backend() == "nccl" else "cpu"
         self._lent: dict[tuple[object, ...], Tensor] = {}
@@ -115,15 +115,20 @@ class OverTorch:
         return read
 
     def _part(self, key: Key, body: Tensor) -> Tensor:
-        """A copy of one n-th of the body, in at least 32 bits; that of a bucket lies where the last one did."""
-        dtype = _wide(body.dtype)
+        """A copy of one n-th of the body, in at least 32 bits."""
+        copy = self._room(key, body)
+        same = copy.dtype == body.dtype
+        return torch.mul(body, 1.0 / self.size, out=copy) if same else copy.copy_(body).div_(self.size)
+
+    def _room(self, key: Key, body: Tensor) -> Tensor:
+        """Memory for a mix of such bodies, in at least 32 bits; that of a bucket lies where the last one did."""
+        dtype = torch.promote_types(body.dtype, torch.float32)
         place = (key.slot, key.turn, key.bucket, body.numel(), dtype, body.device)
-        copy = self._lent.get(place)
-        if copy is None:
-            copy = torch.empty_like(body, dtype=dtype)
-            if key.bucket is not None:
-                self._lent[place] = copy
-        return torch.mul(body, 1.0 / self.size, out=copy) if dtype == body.dtype else copy.copy_(body).div_(self.size)
+        if key.bucket is None:
+            return torch.empty_like(body, dtype=dtype)
+        if place not in self._lent:
+            self._lent[place] = torch.empty_like(body, dtype=dtype)
+        return self._lent[place]
 
     def _body(self, key: Key, sender: int, like: Tensor, length: int) -> Tensor:
         """The body that follows its length; none follows a length of 0."""
@@ -169,13 +174,13 @@ class OverTorch:
 
     def _short(self, key: Key, body: Tensor, route: Route) -> Pending:
         """A mean of 16-bit numbers; all members together move as many bytes as along the ring it is counted as."""
-        _, into = self._leaves(key, body, route)
-        return self._carried(key, lambda: mixes.mean_of_short(body, self._group, key.tag), into)
+        (_, into), mean = self._leaves(key, body, route), self._room(key, body)
+        return self._carried(key, lambda: mixes.mean_of_short(body, mean, self._executor, key.tag), into)
 
     def _gather(self, key: Key, body: Tensor) -> Pending:
         """Hear every member's bytes, which may differ in number from member to member."""
         self.sent[key.slot] += body.nbytes * (self.size - 1)
-        future = self._carrier.begin(lambda: mixes.gathered(body, self._group, key.tag))
+        future = self._carrier.begin(lambda: mixes.gathered(body, self._executor, key.tag))
 
         def wait() -> Heard:
             parts = future.result()
@@ -185,13 +190,13 @@ class OverTorch:
         return Pending(wait)
 
     def _carried(self, key: Key, perform: Callable[[], Tensor], into: int) -> Pending:
-        """A sum that the carrier performs; 16-bit sums are heard in 32 bits, as `combine` says them."""
+        """A sum that the carrier performs, in at least 32 bits, as `combine` says them."""
         future = self._carrier.begin(perform)
 
         def wait() -> Heard:
             whole = future.result()
             self.heard[key.slot] += into
-            return Heard(whole=whole.to(_wide(whole.dtype)))
+            return Heard(whole=whole)
 
         return Pending(wait)
 
@@ -200,11 +205,6 @@ class OverTorch:
         out, into = counted(route, self.member, self.size, mine.numel())
         self.sent[key.slot] += out * mine.element_size()
         return out * mine.element_size(), into * mine.element_size()
-
-
-def _wide(dtype: torch.dtype) -> torch.dtype:
-    """The type that numbers of this one are added up in: at least 32 bits."""
-    return torch.promote_types(dtype, torch.float32)
 
 
 def _wait(works: Sequence[dist.Work | None]) -> None:
