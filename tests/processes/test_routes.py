@@ -3,14 +3,18 @@ and no memory that was not there before."""
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.distributed as dist
 from tests.processes.pool import Member, everywhere
 from tests.processes.test_hot_path import Allocations
-from tests.processes.travelling import ROUTES, WITHIN, AtOnce, Forgetful, Sum, drawn, first
+from tests.processes.travelling import ROUTES, WITHIN, AtOnce, Forgetful, Overstated, Sum, drawn, first
 
-from gossamer.engine import routes, trip
+from gossamer.engine import mixes, routes, trip
 from gossamer.engine.executor import Executor
+from gossamer.engine.fabrics import Key
+from gossamer.engine.fabrics.over_torch import OverTorch
+from gossamer.parts.codec import Mean
 from gossamer.parts.refusal import Refused
 from gossamer.parts.route import BinaryBlocks, Doubling, HalvingDoubling, Ring, Route, ShardedHub, Torus, Tree
 
@@ -89,6 +93,11 @@ def test_nothing_is_allocated_after_the_first_time(member: Member, kind: str) ->
             by.run(route, vector)
             by.run(route, vector[: length // 2])
         assert seen.bytes < 1000, f"{route!r} made {seen.bytes} bytes"
+    short, mean = drawn(length, torch.float16), torch.empty(length)
+    mixes.mean_of_short(short, mean, by, 0)
+    with Allocations() as seen:
+        mixes.mean_of_short(short, mean, by, 0)
+    assert seen.bytes < 1000, f"a mean of 16-bit numbers made {seen.bytes} bytes"
     with Allocations() as seen:
         Executor(group).run(Ring(), drawn(length))
     assert seen.bytes >= 4 * length, "an allocation was not seen"
@@ -118,3 +127,14 @@ def test_a_group_numbers_its_own_members(member: Member) -> None:
     dist.all_reduce(wanted, group=odd)
     Executor(odd).run(HalvingDoubling(), found)
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-5)
+
+
+@everywhere(worlds=(2,), fabrics=("torch",))
+def test_bytes_that_were_not_announced_are_an_error(member: Member) -> None:
+    assert dist.group.WORLD is not None
+    fabric, key = OverTorch(dist.group.WORLD), Key(0, 0, 0)
+    heard = fabric.everyone(key, Mean(torch.full((10,), float(member.rank))), Ring()).wait()
+    assert heard.one().tolist() == [0.5] * 10
+    with pytest.raises(RuntimeError, match=r"moved \(40, 40\) bytes.* where \(44, 40\) were recorded"):
+        fabric.everyone(key, Mean(torch.ones(10)), Overstated()).wait()
+    fabric.close()

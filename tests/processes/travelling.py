@@ -51,6 +51,15 @@ class Forgetful(Ring):
         return (Move(move.send, move.receive) for move in super().moves(member, size))
 
 
+@dataclass(frozen=True, repr=False)
+class Overstated(Ring):
+    """Announces a number more than it sends."""
+
+    def tally(self, member: int, size: int, length: int) -> tuple[int, int]:
+        sent, heard = super().tally(member, size, length)
+        return sent + 1, heard
+
+
 class AtOnce(Executor):
     """Asks for a round's messages at once, as NCCL needs it."""
 
