@@ -13,7 +13,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from gossamer.engine.lost import MemberLost
 from gossamer.parts.route import Schedule
 from gossamer.parts.route.itinerary import Leg, itinerary, meet, pieces
 
@@ -41,8 +40,9 @@ class Trip:
         self._by, self._tag, self._vector = by, tag, vector
         self._plan = itinerary(schedule, by.member, by.size, vector.numel())
         self._rounds = wire != vector.dtype  # else what travels lies in the vector itself
-        self._inbox = by.place("inbox", wire, vector)
-        self._outbox = by.place("outbox", wire, vector) if self._rounds else vector
+        place, length = vector.device, vector.numel()
+        self._inbox = by.place("inbox", wire, place, length)
+        self._outbox = by.place("outbox", wire, place, length) if self._rounds else vector
         self._longest = max(1, PIECE // wire.itemsize)
         self._coming, self._leaving = deque[Flight](), deque[Flight]()
         self._sent = self._heard = 0
@@ -114,12 +114,12 @@ class Trip:
         """Wait until nothing of this part is still leaving."""
         while any(meet(flight.part, part) for flight in self._leaving):
             flight = self._leaving.popleft()
-            self._wait(flight.work, flight.rank)
+            self._by.wait(flight.work, flight.rank)
 
     def _take(self) -> None:
         """The next piece is there, and added or copied to where it belongs."""
         flight = self._coming.popleft()
-        self._wait(flight.work, flight.rank)
+        self._by.wait(flight.work, flight.rank)
         if not self._rounds:
             self._clear(flight.part)
         if flight.place is not None:
@@ -130,17 +130,9 @@ class Trip:
         if not add:
             here.copy_(news)
         elif self._rounds:  # widened first: adding two types makes a new vector of one of them each time
-            here.add_(self._by.place("widened", here.dtype, here).copy_(news))
+            here.add_(self._by.place("widened", here.dtype, here.device, here.numel()).copy_(news))
         else:
             here.add_(news)
-
-    def _wait(self, work: dist.Work, rank: int) -> None:
-        """Wait for a message; whoever does not send or take it is named."""
-        try:
-            work.wait() if self._by.patience is None else work.wait(self._by.patience)
-        except RuntimeError as error:
-            why = str(error).splitlines()[0]
-            raise MemberLost(f"member {rank} is gone or silent in the middle of a mix: {why}", [rank]) from error
 
 
 class Grouped(Trip):
@@ -157,8 +149,8 @@ class Grouped(Trip):
         if leg.source is not None:
             calls.append(dist.P2POp(dist.irecv, there, self._by.ranks[leg.source], group, tag))
             self._heard += there.nbytes
-        for work in dist.batch_isend_irecv(calls):
-            self._wait(work, calls[0].peer)
+        for work, call in zip(dist.batch_isend_irecv(calls), calls, strict=False):  # NCCL's one work stands for all
+            self._by.wait(work, call.peer)
         if leg.source is not None and not direct:
             self._land(leg.coming, place, leg.add)
 

@@ -8,9 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import _get_default_store
 
-from gossamer.engine import mixes, routes
+from gossamer.engine import mixes
 from gossamer.engine.carrier import Carrier
+from gossamer.engine.executor import Executor
 from gossamer.engine.fabrics.fabric import Board, Key, Pending, Rows
 from gossamer.parts.codec import Each, Heard, Max, Mean, Wire
 from gossamer.parts.route import Native, Route, counted, leaving
@@ -34,7 +36,8 @@ class OverTorch:
         self.sent: Counter[int] = Counter()  # bytes by slot, since whoever records them last took them
         self.heard: Counter[int] = Counter()
         self.crossed: Counter[int] = Counter()
-        self._group, self._carrier, self._far = group, Carrier(), frozenset(far)
+        self._carrier, self._far = Carrier(), frozenset(far)
+        self._executor = Executor(group, store=_get_default_store())
         self._device = "cuda" if dist.get_backend() == "nccl" else "cpu"
         self._lent: dict[tuple[object, ...], Tensor] = {}
 
@@ -43,7 +46,7 @@ class OverTorch:
         route = route.suited(wire.body.nbytes)
         match wire:
             case Mean(body) if not route.native:
-                return self._along(key, self._part(key, body), route)
+                return self._along(key, body, route)
             case Mean(body) if body.element_size() == 2:
                 return self._short(key, body, route)
             case Mean(body):
@@ -115,13 +118,20 @@ class OverTorch:
         return read
 
     def _part(self, key: Key, body: Tensor) -> Tensor:
-        """A copy of one n-th of the body; that of a bucket lies where the last one did."""
+        """A copy of one n-th of the body, in at least 32 bits."""
+        copy = self._room(key, body)
+        same = copy.dtype == body.dtype
+        return torch.mul(body, 1.0 / self.size, out=copy) if same else copy.copy_(body).div_(self.size)
+
+    def _room(self, key: Key, body: Tensor) -> Tensor:
+        """Memory for a mix of such bodies, in at least 32 bits; that of a bucket lies where the last one did."""
+        dtype = torch.promote_types(body.dtype, torch.float32)
+        place = (key.slot, key.turn, key.bucket, body.numel(), dtype, body.device)
         if key.bucket is None:
-            return body * (1.0 / self.size)
-        place = (key.slot, key.turn, key.bucket, body.numel(), body.dtype, body.device)
+            return torch.empty_like(body, dtype=dtype)
         if place not in self._lent:
-            self._lent[place] = torch.empty_like(body)
-        return torch.mul(body, 1.0 / self.size, out=self._lent[place])
+            self._lent[place] = torch.empty_like(body, dtype=dtype)
+        return self._lent[place]
 
     def _body(self, key: Key, sender: int, like: Tensor, length: int) -> Tensor:
         """The body that follows its length; none follows a length of 0."""
@@ -151,28 +161,30 @@ class OverTorch:
 
         return Pending(wait)
 
-    def _along(self, key: Key, mine: Tensor, route: Route) -> Pending:
-        """A sum along a route's own moves."""
-        recorded = self._leaves(key, mine, route)
+    def _along(self, key: Key, body: Tensor, route: Route) -> Pending:
+        """A sum along a route's own moves; floating numbers travel as they are, whole ones as the n-th they add."""
+        mine = self._part(key, body)
+        like = body if body.is_floating_point() else mine
+        recorded = self._leaves(key, like, route)
 
         def perform() -> Tensor:
-            moved = routes.run(route, mine, self._group, key.tag)
+            moved = self._executor.run(route, mine, key.tag, like.dtype)
             if moved != recorded:
-                raise RuntimeError(f"{route!r} moved {moved} bytes where {recorded} were recorded")
+                raise RuntimeError(f"{route!r} moved {moved} bytes, out and in, where {recorded} were recorded")
             return mine
 
         return self._carried(key, perform, recorded[1])
 
     def _short(self, key: Key, body: Tensor, route: Route) -> Pending:
         """A mean of 16-bit numbers; all members together move as many bytes as along the ring it is counted as."""
-        _, into = self._leaves(key, body, route)
-        return self._carried(key, lambda: mixes.mean_of_short(body, self._group, key.tag), into)
+        (_, into), mean = self._leaves(key, body, route), self._room(key, body)
+        return self._carried(key, lambda: mixes.mean_of_short(body, mean, self._executor, key.tag), into)
 
     def _gather(self, key: Key, body: Tensor) -> Pending:
         """Hear every member's bytes, which may differ in number from member to member."""
         self.sent[key.slot] += body.nbytes * (self.size - 1)
         self.crossed[key.slot] += body.nbytes * len(self._far)
-        future = self._carrier.begin(lambda: mixes.gathered(body, self._group, key.tag))
+        future = self._carrier.begin(lambda: mixes.gathered(body, self._executor, key.tag))
 
         def wait() -> Heard:
             parts = future.result()
@@ -182,13 +194,13 @@ class OverTorch:
         return Pending(wait)
 
     def _carried(self, key: Key, perform: Callable[[], Tensor], into: int) -> Pending:
-        """A sum that the carrier performs; 16-bit sums are heard in 32 bits, as `combine` says them."""
+        """A sum that the carrier performs, in at least 32 bits, as `combine` says them."""
         future = self._carrier.begin(perform)
 
         def wait() -> Heard:
             whole = future.result()
             self.heard[key.slot] += into
-            return Heard(whole=whole.to(torch.promote_types(whole.dtype, torch.float32)))
+            return Heard(whole=whole)
 
         return Pending(wait)
 
