@@ -19,7 +19,7 @@ from torch.distributed.run import determine_local_world_size, get_args_parser, p
 from gossamer.parts.refusal import Refused, whole
 from gossamer.strategy import parse
 
-FABRICS = ("auto", "shared", "torch")
+FABRICS = ("auto", "shared", "torch", "messages")
 EXAMPLE = "gossamer run --nproc-per-node 4 train.py"
 ABOUT = """Start a script on many workers: torchrun with a strategy. Whatever torchrun takes is taken here and means
 the same; one host without a rendezvous is --standalone, on loopback. Workers end with their launcher, and when one
