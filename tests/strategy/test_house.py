@@ -91,7 +91,7 @@ RULES: tuple[tuple[Scan, tuple[str, ...], tuple[str, ...]], ...] = (
     # what is looked for, the rooms it is looked for in, the rooms that may
     (network, ("",), ("engine",)),
     (entries, ("engine", "sim"), ()),
-    (environment, ("",), ("cli", "engine")),
+    (environment, ("",), ("cli", "engine", "lab")),
     (clocks, ("",), ("cli", "engine")),
     (pickles, ("",), ()),
 )

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from gossamer.cli.lab import HELP as LAB
+from gossamer.cli.lab import lab
 from gossamer.cli.list import HELP as LIST
 from gossamer.cli.list import list_strategies
 from gossamer.cli.rehearse import HELP as REHEARSE
@@ -109,6 +111,12 @@ app.command(cls=Command, help=SHOW, short_help="What a step of a strategy does, 
 app.command(cls=Command, help=REHEARSE, short_help="Train on imagined machines; compare strategies.")(rehearse)
 app.command(cls=Resuming, help=TRAIN, short_help="Train on real worker processes of this host.")(train)
 app.command(cls=Verbatim, help=RUN, short_help="Your script on many workers: torchrun with a strategy.")(run)
+app.command(
+    cls=Command,
+    help=LAB,
+    short_help="A command on several hosts, made of this machine.",
+    context_settings={"allow_interspersed_args": False},  # what follows the command's name is the command's
+)(lab)
 
 
 def _version(asked: bool) -> None:
