@@ -93,7 +93,7 @@ def server(lines: Messages, bare: Bare, asked: Namespace, store: dist.Store) -> 
     serving.start()
     store.set("begin", "1")
     store.wait(["keyed"])
-    busy = products(60.0, lambda: store.check(["idle"]))
+    busy = products(60.0, lambda: not serving.is_alive())
     serving.join()
     return {"compute share": busy / alone}
 
@@ -118,7 +118,6 @@ def client(lines: Messages, bare: Bare, asked: Namespace, store: dist.Store) -> 
             seconds[name].append(timed(visit))
     store.set("keyed", "1")
     busy = [timed(keyed) for _ in range(asked.repeats)]
-    store.set("idle", "1")
     lines.ask(0, BYE)
     return {**{name: median(found[1:]) for name, found in seconds.items()}, "keyed while it computes": median(busy)}
 
