@@ -46,7 +46,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--evaluate-every", "0"], "evaluate-every must be from 1"),
         (["--save-every", "0"], "save-every must be from 1"),
         (["--keep", "1"], "keep must be from 2"),
-        (["--fabric", "share"], "there are auto, shared, torch; nearest that works: shared"),
+        (["--fabric", "share"], "there are auto, shared, torch, messages; nearest that works: shared"),
         (["--fabric", "x"], "there is no fabric 'x'"),
         (["--trouble", "explode(rank=1)"], "there is no 'explode'"),
         (["--trouble", "fail(rank=4, step=1)"], "the ranks are 0 to 3"),

@@ -8,9 +8,10 @@ from tests.processes.user import loader, loss_of, net
 from torch import nn
 
 from gossamer.engine.loop.prepare import session_of
-from gossamer.strategy import CATALOG, slots
+from gossamer.strategy import CATALOG, parse, slots
 
 NAMES = tuple(entry.name for entry in CATALOG)
+SERVED = tuple(name for name in NAMES if any(ex.hub or ex.meets for ex in slots(parse(name))))
 
 
 def whole_loss(model: nn.Module) -> float:
@@ -20,6 +21,19 @@ def whole_loss(model: nn.Module) -> float:
 
 @everywhere(worlds=(2,), name=NAMES)
 def test_every_entry_trains(member: Member, name: str) -> None:
+    """In anybody's loop, on either fabric of one host."""
+    train(member, name)
+
+
+@everywhere(worlds=(2,), fabrics=("messages",), name=SERVED)
+def test_every_entry_with_hubs_or_visits_trains_over_messages(member: Member, name: str) -> None:
+    """Where members ask one another, they may do so by keyed messages."""
+    train(member, name)
+    session = member.sessions[0]
+    assert all(type(strand.lines).__name__ == "Messages" for strand in session.courses[0].strands)
+
+
+def train(member: Member, name: str) -> None:
     """Twelve steps: the loss goes down, and members end alike where every exchange says that they agree."""
     model = net(torch.float32)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)

@@ -78,7 +78,11 @@ def train(
         ),
     ] = None,
     fabric: Annotated[
-        str, typer.Option(help="auto, shared (memory of this host) or torch.", rich_help_panel=_WHERE)
+        str,
+        typer.Option(
+            help="auto, shared (memory of this host), torch or messages (hubs and visits keyed).",
+            rich_help_panel=_WHERE,
+        ),
     ] = DEFAULTS.fabric,
     trouble: Annotated[
         str | None, typer.Option(metavar="SCRIPT", help="As slow(rank=1, factor=5).", rich_help_panel=_WHERE)

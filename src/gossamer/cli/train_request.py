@@ -20,7 +20,7 @@ from gossamer.strategy import AnyStrategy, fits, parse
 if TYPE_CHECKING:
     from gossamer.engine.job import TrainJob
 
-FABRICS = ("auto", "shared", "hosts", "torch")
+FABRICS = ("auto", "shared", "hosts", "torch", "messages")
 MOST = 1024  # workers on one host
 EPOCHS, EVALUATIONS, CHECKPOINTS = 40.0, 20, 5  # of a run, where nobody says
 

@@ -20,7 +20,7 @@ from gossamer.engine.launch.interface import there
 from gossamer.parts.refusal import Refused, whole
 from gossamer.strategy import parse
 
-FABRICS = ("auto", "shared", "hosts", "torch")
+FABRICS = ("auto", "shared", "hosts", "torch", "messages")
 EXAMPLE = "gossamer run --nproc-per-node 4 train.py"
 ABOUT = """Start a script on many workers: torchrun with a strategy. Whatever torchrun takes is taken here and means
 the same; one host without a rendezvous is --standalone, on loopback; several hosts meet at the --rdzv-endpoint, which

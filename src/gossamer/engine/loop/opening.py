@@ -26,6 +26,7 @@ from gossamer.engine.loop.lookout import Lookout
 from gossamer.engine.loop.place import Place, alone
 from gossamer.engine.loop.session import Session, watch_for_failure
 from gossamer.engine.loop.strand import Strand
+from gossamer.engine.messages import Messages
 from gossamer.engine.over_gloo import OverGloo
 from gossamer.engine.shared import Unshared
 from gossamer.engine.turns import Turns
@@ -35,7 +36,9 @@ from gossamer.parts.world import World
 from gossamer.recipes import Borrowed, refuse_odd
 from gossamer.strategy import AnyStrategy, fits, slots
 
-FABRICS = ("auto", "shared", "hosts", "torch")
+FABRICS = ("auto", "shared", "hosts", "torch", "messages")
+WIDEST = 16  # bytes that the most wasteful codec makes of one number: its value and its place, in 64 bits each
+SPARE = 1 << 20
 Named = Sequence[tuple[str, Tensor]]
 
 
@@ -68,7 +71,7 @@ def open_session(
         try:
             found = candidate()
             strands = [
-                _strands(place, c, o, n, found, strategy, world, ours)
+                _strands(place, c, o, n, found, strategy, world, ours, keyed=_keyed(place, fabric))
                 for c, (o, n) in enumerate(zip(optimizers, named, strict=True))
             ]
             strands[0][0].leads = True
@@ -136,7 +139,7 @@ def fabrics(place: Place, asked: str, named: Sequence[Named]) -> list[Callable[[
         )
     if asked == "hosts" and not several:
         raise Refused("prepare: the hosts fabric needs several workers on each of several hosts", "fabric auto")
-    if asked == "torch" or beyond is not None or not (place.one_host or several):
+    if asked in ("torch", "messages") or beyond is not None or not (place.one_host or several):
         return [torch_]
     if several:
         return [hosts, torch_]
@@ -152,6 +155,8 @@ def _strands(
     strategy: AnyStrategy,
     world: World,
     ours: bool,
+    *,
+    keyed: bool,
 ) -> list[Strand]:
     """One strand for each kind of tensor, in the order in which they first appear."""
     kinds: dict[tuple[torch.dtype, torch.device], list[tuple[str, Tensor]]] = {}
@@ -165,13 +170,22 @@ def _strands(
         alone(place)
     found = []
     for number, each in enumerate(kinds.values()):
-        lines, turns = _lines() if served else None, _turns(place, course, number)
+        lines = _lines(place, f"{course}/{number}", each, keyed=keyed) if served else None
+        turns = _turns(place, course, number)
         found.append(Strand(each, place, world, strategy, fabric, lines, turns, optimizer, ours=ours))
     return found
 
 
-def _lines() -> Lines:
-    """Process groups for the threads that serve others; a service may well not be asked for long."""
+def _keyed(place: Place, asked: str) -> bool:
+    """Whether hubs and visits travel by messages: between hosts, where everybody could come by, and if asked for."""
+    return place.size > 1 and (asked == "messages" or (asked == "auto" and not place.one_host))
+
+
+def _lines(place: Place, strand: str, named: Named, *, keyed: bool) -> Lines:
+    """Between the threads that ask and those that serve; a service may well not be asked for long."""
+    if keyed:
+        limit = WIDEST * sum(tensor.numel() for _, tensor in named) + SPARE
+        return Messages.open(place.store, f"{place.name}/{strand}", place.member, place.size, limit)
     return OverGloo(dist.new_group(timeout=FOR_EVER, backend="gloo"), dist.new_group(backend="gloo"))
 
 

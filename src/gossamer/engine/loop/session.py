@@ -105,6 +105,8 @@ class Session:
         for course in courses:
             for strand in course.strands:
                 strand.stepper.close()
+                if strand.lines is not None:
+                    strand.lines.close()
         if courses and self.journal is not None:
             self.journal.__exit__(None, None, None)
 

@@ -47,7 +47,7 @@ class Strand:
         ours: bool,
     ) -> None:
         self.tensors, self.layout = [p for _, p in named], Layout(named, as_they_lie=True)
-        self.fabric, self.borrowed = fabric, Borrowed(optimizer, self.tensors)
+        self.lines, self.fabric, self.borrowed = lines, fabric, Borrowed(optimizer, self.tensors)
         self._busy = [s for s, ex in enumerate(slots(strategy)) if world.size > 1 or not ex.idle_alone]
         cuttable = {s: ex for s, ex in enumerate(slots(strategy)) if ex.cuttable and s in self._busy}
         self.buckets = {slot: _cut(Chosen(self.layout.tags, ex.where)) for slot, ex in cuttable.items()}

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 import zmq
+import zmq.utils.garbage  # now, not at the first send: its exit handler, which frees lent memory, must run after ours
 from torch import Tensor
 from zmq.utils import z85
 from zmq.utils.monitor import parse_monitor_message
