@@ -68,5 +68,3 @@ def said(launcher: Launcher, words: Sequence[str], seconds: float) -> float:
 
 def _over(launcher: Launcher) -> bool:
     return launcher.process.poll() is not None
-
-

@@ -22,6 +22,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from gossamer.parts.refusal import Refused
 
 NAP, TELL = 0.1, 10.0  # seconds between two looks, and until those that are missing are named
+RUN = "gossamer-run"  # what the keys of launchers begin with
 READ = timedelta(seconds=20)  # no answer of the store takes longer
 
 
@@ -147,7 +148,7 @@ def _opened(where: tuple[str, int], listening: socket.socket | None, connect: fl
         raise Refused(
             f"run: {host}:{port} is no store of a launcher: {_first(error)}", "the --rdzv-endpoint of host 0"
         ) from None
-    return PrefixStore("gossamer-run", store), port
+    return PrefixStore(RUN, store), port
 
 
 def _reach(where: tuple[str, int], seconds: float) -> None:
