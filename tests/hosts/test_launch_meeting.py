@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import json
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import torch
+from msgspec.structs import replace
 from tests.cli.ask import ask, refused
-from tests.hosts.launching import PORT, launched
+from tests.hosts.launching import PORT, Launcher, launched
 
+from gossamer.engine.launch.meeting import Host, Meeting, about, compare, meet
 from gossamer.lab import Lab, missing
+from gossamer.parts.refusal import Refused
 
 HERE = Path(__file__).parent
 PLACES = str(HERE / "places.py")
 SCENE = str(HERE.parent / "processes" / "scene.py")
 lab_needed = pytest.mark.skipif(missing() is not None, reason=str(missing()))
-QUICK = ["--rdzv-conf", "join_timeout=3"]
 
 
-def refusals(lab: Lab, folder: Path, *each: list[str]) -> list[str]:
-    """What the launchers of as many hosts say as they all refuse: one line after that of the interface, code 2."""
-    found = [launched(lab, folder, host, *words) for host, words in enumerate(each)]
+def refusals(*launchers: Launcher) -> list[str]:
+    """What launchers say as they all refuse: one line after that of the interface, code 2."""
     lines = []
-    for launcher in found:
+    for launcher in launchers:
         code, text = launcher.ended(60.0)
         assert code == 2 and "Traceback" not in text, text
         said = [line for line in text.splitlines() if not line.startswith("gossamer: network interface ")]
@@ -31,43 +36,70 @@ def refusals(lab: Lab, folder: Path, *each: list[str]) -> list[str]:
     return lines
 
 
+def together(*hosts: Host, key: bytes | None = None, numbers: tuple[int | None, ...] = ()) -> list[Meeting | Refused]:
+    """How a meeting on loopback goes for launchers that say this of themselves."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        where = ("127.0.0.1", free.getsockname()[1])
+
+    def one(number: int) -> Meeting | Refused:
+        try:
+            met = meet(where, hosts[number], (numbers or range(len(hosts)))[number], 20.0, 3.0)
+            compare(met, key)
+            return met
+        except Refused as refusal:
+            return refusal
+
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        return list(pool.map(one, range(len(hosts))))
+
+
+HOST = about("10.0.0.1", 2, 3, ("allreduce", None), None)
+
+
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        ({"torch": "1.13.1"}, f"torch is 1.13.1, there it is {torch.__version__}"),
+        ({"gossamer": "9.9"}, f"gossamer is 9.9, there it is {version('gossamer')}"),
+        ({"strategy": "local_sgd"}, "strategy is local_sgd, there it is allreduce"),
+        ({"fabric": "torch"}, "fabric is torch, there it is not given"),
+        ({"sealed": "00"}, "only one of them has a --key-file"),
+    ],
+)
+def test_what_differs_is_named_on_every_host(odd: dict[str, str], said: str) -> None:
+    found = together(HOST, HOST, replace(HOST, address="10.0.0.3", workers=1, **odd))
+    for each in found:
+        assert str(each).startswith(f"run: host 2 (10.0.0.3, rank 4) differs from host 0 (10.0.0.1): {said}; ")
+
+
+def test_hosts_count_themselves_and_nobody_takes_a_number_twice() -> None:
+    found = together(HOST, HOST, HOST, numbers=(0, None, None))
+    assert sorted(each.number for each in found if isinstance(each, Meeting)) == [0, 1, 2]
+    doubled = together(HOST, HOST, HOST, numbers=(0, 1, 1))
+    assert "host 1 is here already" in " ".join(map(str, doubled))
+    few = "run: 2 of 3 hosts came within 3 s; host 2 did not; nearest that works: --rdzv-conf join_timeout=SECONDS"
+    assert [str(each).startswith(few) for each in doubled].count(True) == 2
+
+
 @lab_needed
-def test_hosts_given_different_things_are_named(tmp_path: Path) -> None:
+def test_another_key_and_endpoints_where_nobody_is_are_told_in_one_line(tmp_path: Path) -> None:
     mine, other = str(tmp_path / "key"), str(tmp_path / "other")
     assert ask("key", mine).exit_code == ask("key", other).exit_code == 0
-    script = ["--nproc-per-node", "2", SCENE, str(tmp_path), "sleeps", "9"]
-    one = ["--nproc-per-node", "1", SCENE, str(tmp_path), "sleeps", "9"]
-    cases = {
-        "strategy is local_sgd, not allreduce": (["--strategy", "allreduce"], ["--strategy", "local_sgd"]),
-        "its --key-file is another key": (["--key-file", mine], ["--key-file", other]),
-        "only one of them has a --key-file": (["--key-file", mine], []),
-    }
-    with Lab(hosts=2) as lab:
-        address = lab.hosts[1].address
-        for said, (first, second) in cases.items():
-            lines = refusals(lab, tmp_path, [*first, *script], [*second, *one])
-            words = f"gossamer: run: host 1 ({address}, rank 2) differs from host 0 ({lab.hosts[0].address}): {said}; "
-            assert lines == [f"{words}nearest that works: the same on all hosts"] * 2
-
-
-@lab_needed
-def test_nobody_at_the_endpoint_is_told_soon(tmp_path: Path) -> None:
-    with Lab(hosts=2) as lab:
-        nowhere, nobody = f"{lab.hosts[1].address}:{PORT}", "no-such-host.invalid:1234"
-        ends = ["--rdzv-endpoint", nowhere, *QUICK, SCENE], ["--rdzv-endpoint", nobody, *QUICK, SCENE]
-        second = launched(lab, tmp_path, 1, *ends[1])
-        first = launched(lab, tmp_path, 0, *ends[0])
-        heard = first.ended(40.0), second.ended(40.0)
-    for (code, text), where in zip(heard, (nowhere, nobody), strict=True):
-        assert code == 2 and f"run: no launcher answers at {where} after 3 s: " in text, text
-        assert "Traceback" not in text
-
-
-@lab_needed
-def test_too_few_hosts_are_counted(tmp_path: Path) -> None:
-    with Lab(hosts=1) as lab:
-        code, text = launched(lab, tmp_path, 0, *QUICK, SCENE).ended(40.0)
-    assert code == 2 and text.splitlines()[-1].startswith("gossamer: run: 1 of 2 hosts came within 3 s; host 1 did not")
+    quick, script = ["--rdzv-conf", "join_timeout=3"], [SCENE, str(tmp_path), "sleeps", "9"]
+    with Lab(hosts=4) as lab:
+        nowhere, nobody = f"{lab.hosts[0].address}:1234", f"no-such-host.invalid:{PORT}"
+        lines = refusals(
+            launched(lab, tmp_path, 0, "--key-file", mine, *script),
+            launched(lab, tmp_path, 1, "--key-file", other, *script),
+            launched(lab, tmp_path, 2, "--rdzv-endpoint", nowhere, *quick, *script),
+            launched(lab, tmp_path, 3, "--rdzv-endpoint", nobody, *quick, *script),
+        )
+        where = f"host 1 ({lab.hosts[1].address}, rank 1) differs from host 0 ({lab.hosts[0].address})"
+    said = f"gossamer: run: {where}: its --key-file is another key; nearest that works: the same on all hosts"
+    assert lines[:2] == [said, said]
+    assert lines[2].startswith(f"gossamer: run: no launcher answers at {nowhere} after 3 s: Connection refused; ")
+    assert lines[3].startswith(f"gossamer: run: no launcher answers at {nobody} after ")
 
 
 @lab_needed
@@ -89,8 +121,8 @@ def test_members_know_their_hosts_and_meet_on_the_link(tmp_path: Path) -> None:
         assert one["addresses"] == addresses
         assert one["sum"] == 6.0
         assert one["interface"] == lab.hosts[one["host"]].interface
-        if rank:  # each is asked by its neighbour: on the same host through /proc, else through the store
-            assert "in waits_to_be_asked" in one["stack"], one
+    assert "in waits_to_be_asked" in told[1]["stack"]  # as told by rank 0, on the other host, through the store
+    assert 'places.py", line' in told[2]["stack"]  # of rank 1, on the same host
 
 
 def test_an_interface_that_is_not_there_is_refused_with_those_that_are() -> None:

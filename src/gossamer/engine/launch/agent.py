@@ -120,7 +120,7 @@ class Agent(LocalElasticAgent):
         if None in codes.values():
             return RunResult(WorkerState.HEALTHY)
         if 0 in codes.values() or len(self._ties.meeting.hosts) > 1:  # those of other hosts may go on
-            return RunResult(WorkerState.SUCCEEDED, dict.fromkeys(range(len(codes))))
+            return RunResult(WorkerState.SUCCEEDED, {each.global_rank: None for each in worker_group.workers})
         return RunResult(WorkerState.FAILED, failures=self._fallen)
 
     def _exit_barrier(self) -> None:
