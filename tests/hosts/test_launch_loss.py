@@ -8,18 +8,20 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.hosts.launching import training
+from tests.hosts.launching import launched, training, trains
 from tests.processes.living import none_runs, pids
 
 from gossamer.lab import Lab, missing
 
+LASTING = str(Path(__file__).with_name("lasting.py"))
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
 
 def test_a_killed_worker_ends_all_hosts_and_is_named(tmp_path: Path) -> None:
     """Rank 0 is killed: the store goes on, so the other host learns who it was and why."""
     with Lab(hosts=2) as lab:
-        here, there = training(lab, tmp_path)
+        here, there = runs = training(lab, tmp_path)
+        trains(runs, tmp_path)
         found = pids(tmp_path)
         os.kill(found[0], signal.SIGKILL)
         assert none_runs(found, 5.0)
@@ -31,19 +33,38 @@ def test_a_killed_worker_ends_all_hosts_and_is_named(tmp_path: Path) -> None:
     assert f"gossamer: host 0 ({address}, ranks 0-1): {words}" in second[1].splitlines()[-1]
 
 
-@pytest.mark.parametrize("gone", [0, 1])
-def test_a_cut_link_is_told_by_both_sides_in_time(gone: int, tmp_path: Path) -> None:
-    with Lab(hosts=2) as lab:
-        runs = training(lab, tmp_path)
-        found, began = pids(tmp_path), time.monotonic()
-        lab.cut(gone)
-        assert none_runs(found, 14.0)
+def test_a_cut_link_is_told_by_both_sides_in_time(tmp_path: Path) -> None:
+    """Two runs: one loses the host with the store, the other one the other host."""
+    with Lab(hosts=4) as lab:
+        folders, sizes = [tmp_path / "store", tmp_path / "other"], [1, 2]
+        runs = [training(lab, folders[n], sizes[n], first=2 * n) for n in (0, 1)]
+        for n in (0, 1):
+            trains(runs[n], folders[n], sizes[n])
+        found = {**pids(folders[0]), **{10 + rank: pid for rank, pid in pids(folders[1]).items()}}
+        began = time.monotonic()
+        lab.cut(0)
+        lab.cut(3)
+        assert none_runs(found, 16.0)
         took = time.monotonic() - began
-        ends = [each.ended(10.0) for each in runs]
+        ends = [[each.ended(10.0) for each in both] for both in runs]
         addresses = [host.address for host in lab.hosts]
     assert 5.0 < took < 13.0  # ten seconds, and the time to end
-    for host, (code, text) in enumerate(ends):
-        other, ranks = 1 - host, ("0, 1", "2, 3")[1 - host]
-        assert code == 1, text
-        assert f"gossamer: host {other} ({addresses[other]}): its 2 workers {ranks} have not been heard of for " in text
-        assert "Traceback" not in text
+    for n, who in (
+        (0, ["its worker 0 has", "its worker 1 has"]),
+        (1, ["its 2 workers 0, 1 have", "its 2 workers 2, 3 have"]),
+    ):
+        for host, (code, text) in enumerate(ends[n]):
+            other = 1 - host
+            assert code == 1 and "Traceback" not in text, text
+            assert f"host {other} ({addresses[2 * n + other]}): {who[other]} not been heard of for " in text
+
+
+def test_where_a_loss_is_survived_the_others_finish(tmp_path: Path) -> None:
+    with Lab(hosts=2) as lab:
+        words = ["--nproc-per-node", "2", LASTING, str(tmp_path), "2"]
+        ends = [run.ended(60.0) for run in [launched(lab, tmp_path, host, *words) for host in (0, 1)]]
+        address = lab.hosts[1].address
+    assert [code for code, _ in ends] == [0, 0], ends
+    line = f"gossamer: rank 2 on host 1 ({address}, ranks 2-3) was killed by SIGKILL; the others go on"
+    assert [text.count(line) for _, text in ends] == [0, 1]
+    assert sorted(path.name for path in tmp_path.glob("done-*")) == ["done-0", "done-1", "done-3"]

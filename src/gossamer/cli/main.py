@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from gossamer.cli.key import HELP as KEY
+from gossamer.cli.key import key
 from gossamer.cli.lab import HELP as LAB
 from gossamer.cli.lab import lab
 from gossamer.cli.list import HELP as LIST
@@ -111,6 +113,7 @@ app.command(cls=Command, help=SHOW, short_help="What a step of a strategy does, 
 app.command(cls=Command, help=REHEARSE, short_help="Train on imagined machines; compare strategies.")(rehearse)
 app.command(cls=Resuming, help=TRAIN, short_help="Train on real worker processes of this host.")(train)
 app.command(cls=Verbatim, help=RUN, short_help="Your script on many workers: torchrun with a strategy.")(run)
+app.command(cls=Command, help=KEY, short_help="A new key, for a run on several hosts.")(key)
 app.command(
     cls=Command,
     help=LAB,

@@ -57,6 +57,14 @@ class Exchange(Value):
         return self.synchrony.staleness is None or (not self.hub and self.synchrony.staleness > 0)
 
     @property
+    def survives(self) -> bool:
+        """Whether the others can go on without a member: all meet one partner at a time, and nobody waits at a gate.
+
+        A hub lives with a worker and is lost with it.
+        """
+        return self.meets and not self.hub and self.synchrony.staleness is None
+
+    @property
     def updates_at_hub(self) -> bool:
         """Whether the hub, and not the member, steps the optimizer."""
         return self.hub and self.payload is Payload.GRADIENTS

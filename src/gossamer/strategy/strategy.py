@@ -39,6 +39,11 @@ class Strategy:
     def __repr__(self) -> str:
         return " + ".join(repr(exchange) for exchange in self.exchanges)
 
+    @property
+    def survives(self) -> bool:
+        """Whether the others can go on when a member is lost."""
+        return all(exchange.survives for exchange in self.exchanges)
+
 
 @dataclass(frozen=True, repr=False)
 class Staged:
@@ -79,6 +84,11 @@ class Staged:
         return any(ex.payload is not Payload.GRADIENTS for ex in whole_mixes) or whole_mixes == list(
             self.first.exchanges
         )
+
+    @property
+    def survives(self) -> bool:
+        """Whether the others can go on when a member is lost, at whatever step."""
+        return self.first.survives and self.then.survives
 
     def __repr__(self) -> str:
         return f"Staged(first={self.first!r}, step={self.step}, then={self.then!r})"

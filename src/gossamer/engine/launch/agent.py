@@ -96,8 +96,8 @@ class Agent(LocalElasticAgent):
     def perform(self) -> None:
         """Run all to their end; raises the failures of workers here, or `Elsewhere`."""
         result = self.run()
-        if result.is_failed():
-            raise ChildFailedError(str(self._worker_group.spec.entrypoint), result.failures)
+        if result.is_failed() or self.nobody_left:
+            raise ChildFailedError(str(self._worker_group.spec.entrypoint), result.failures or self._fallen)
 
     def _monitor_workers(self, worker_group: Any) -> RunResult:
         self._look_elsewhere()
@@ -119,14 +119,19 @@ class Agent(LocalElasticAgent):
                 print(f"gossamer: rank {rank} on {host} {_ended(code)}; the others go on", file=sys.stderr, flush=True)
         if None in codes.values():
             return RunResult(WorkerState.HEALTHY)
-        if 0 in codes.values():
-            return RunResult(WorkerState.SUCCEEDED, dict.fromkeys(range(len(codes))))
+        if 0 in codes.values() or len(self._ties.meeting.hosts) > 1:  # those of other hosts may go on
+            return RunResult(WorkerState.SUCCEEDED, {each.global_rank: None for each in worker_group.workers})
         return RunResult(WorkerState.FAILED, failures=self._fallen)
 
     def _exit_barrier(self) -> None:
         """Stay until all hosts are done: the store lives here, or is needed to hear that another failed."""
         while not self._ties.done(LOOK):
             self._look_elsewhere()
+
+    @property
+    def nobody_left(self) -> bool:
+        """Whether none of the workers here has ended well, though the others could go on."""
+        return len(self._fallen) == len(self._worker_group.workers)
 
     def _look_elsewhere(self) -> None:
         if self._ties.verdict is not None:

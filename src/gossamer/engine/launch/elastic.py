@@ -23,7 +23,7 @@ from torch.distributed.run import config_from_args
 from gossamer.engine.launch.failure import blamed, notes_in
 from gossamer.engine.launch.flags import read
 from gossamer.engine.launch.guard import Guard
-from gossamer.engine.launch.interface import address_of, interface_of, towards
+from gossamer.engine.launch.interface import address_of, interface_of, lead_out, own_only, towards
 from gossamer.engine.launch.start import LOOPBACK, SHIM
 from gossamer.engine.launch.together import Stopped, asked_to, deaths, together
 from gossamer.engine.launch.worker import ALOUD, NOTES, PARENT
@@ -93,6 +93,8 @@ def _prepare(asked: Namespace, folder: str) -> None:
 def _face(asked: Namespace) -> None:
     """Let workers meet on the interface that leads to the other hosts; say which it is, unless it was chosen before."""
     address = address_of(asked.interface) if asked.interface else towards(asked.where[0])
+    if own_only(asked.where[0]):
+        asked.where = lead_out(asked.where, address if asked.interface else None)
     name = asked.interface or (interface_of(address) if address else None)
     asked.address = address or ""
     if address:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 import struct
 import sys
@@ -54,6 +55,26 @@ def there(name: str) -> str:
         if each not in known:
             raise Refused(f"run: there is no network interface {each!r} on this host", ", ".join(known))
     return name
+
+
+def own_only(name: str) -> bool:
+    """Whether a host knows its own name only by a loopback address, as some systems write it into /etc/hosts."""
+    try:
+        ipaddress.ip_address(name)
+        return False  # whoever writes an address means it
+    except ValueError:
+        found = towards(name)
+    return name != "localhost" and found is not None and ipaddress.ip_address(found.partition("%")[0]).is_loopback
+
+
+def lead_out(where: tuple[str, int], address: str | None) -> tuple[str, int]:
+    """Where to listen instead of such a name: at the address of the interface that was named."""
+    if address is None:
+        raise Refused(
+            f"run: {where[0]} is a loopback address on this host, where no other host gets",
+            f"this host's address on the network as --rdzv-endpoint ADDRESS:{where[1]}, or --interface NAME",
+        )
+    return address, where[1]
 
 
 def _of_six(address: str) -> str | None:

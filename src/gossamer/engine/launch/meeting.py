@@ -9,6 +9,7 @@ import hmac
 import socket
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.metadata import version
@@ -22,6 +23,8 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from gossamer.parts.refusal import Refused
 
 NAP, TELL = 0.1, 10.0  # seconds between two looks, and until those that are missing are named
+RUN = "gossamer-run"  # what the keys of launchers begin with
+SAME = "the same on all hosts"
 READ = timedelta(seconds=20)  # no answer of the store takes longer
 
 
@@ -72,6 +75,8 @@ def meet(where: tuple[str, int], mine: Host, number: int | None, connect: float,
 
     `number` is this host's, where it is told; else the store's host is 0 and the others count as they come.
     """
+    if number in (None, 0):
+        _within(connect, where, lambda: socket.getaddrinfo(*where, type=socket.SOCK_STREAM))  # may have no name yet
     listening = _listen(where, number) if number in (None, 0) else None
     store, port = _opened(where, listening, connect)
     try:
@@ -103,24 +108,18 @@ def _differs(meeting: Meeting, number: int, key: bytes | None) -> Refused | None
         here, there = getattr(first, name), getattr(other, name)
         if here != there:
             flag = "--nnodes" if name == "hosts" else name
-            return Refused(
-                f"{said}{flag} is {there or 'not given'}, not {here or 'not given'}", "the same on all hosts"
-            )
+            words = f"{flag} is {there or 'not given'}, there it is {here or 'not given'}"
+            return Refused(said + words, SAME)
     if bool(first.sealed) != bool(other.sealed):
-        return Refused(f"{said}only one of them has a --key-file", "the same file on all hosts")
+        return Refused(f"{said}only one of them has a --key-file", SAME)
     if key is not None and any(host.sealed != seal(host, key) for host in (first, other)):
-        return Refused(f"{said}its --key-file is another key", "the same file on all hosts")
+        return Refused(f"{said}its --key-file is another key", SAME)
     return None
 
 
 def _listen(where: tuple[str, int], number: int | None) -> socket.socket | None:
     """A socket at the address itself, so that the store is to be reached there only; None if it is another host's."""
-    try:
-        family, _, _, _, address = socket.getaddrinfo(*where, type=socket.SOCK_STREAM)[0]
-    except OSError:
-        if number == 0:
-            raise Refused(f"run: {where[0]} is no address of this host, which is host 0", "its address") from None
-        return None
+    family, _, _, _, address = socket.getaddrinfo(*where, type=socket.SOCK_STREAM)[0]
     listening = socket.socket(family, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -141,26 +140,27 @@ def _opened(where: tuple[str, int], listening: socket.socket | None, connect: fl
             listening.listen(1024)
             store = TCPStore(host, port, None, True, READ, wait_for_workers=False, master_listen_fd=listening.detach())
         else:
-            _reach(where, connect)
+            _within(connect, where, lambda: socket.create_connection(where, timeout=max(1.0, connect)).close())
             store = TCPStore(host, port, None, False, READ)
     except RuntimeError as error:
         raise Refused(
             f"run: {host}:{port} is no store of a launcher: {_first(error)}", "the --rdzv-endpoint of host 0"
         ) from None
-    return PrefixStore("gossamer-run", store), port
+    return PrefixStore(RUN, store), port
 
 
-def _reach(where: tuple[str, int], seconds: float) -> None:
-    """Come to where the first launcher listens, which may not have started yet."""
-    until, began = time.monotonic() + seconds, time.monotonic()
+def _within(seconds: float, where: tuple[str, int], attempt: Callable[[], object]) -> None:
+    """Try until it works: the first launcher may not have started, or its name not be known yet."""
+    began = time.monotonic()
     while True:
         try:
-            socket.create_connection(where, timeout=max(0.1, until - time.monotonic())).close()
+            attempt()
             return
         except OSError as error:
-            if time.monotonic() + NAP >= until:
+            waited = time.monotonic() - began
+            if waited + NAP >= seconds:
                 raise Refused(
-                    f"run: no launcher answers at {where[0]}:{where[1]} after {time.monotonic() - began:.0f} s: "
+                    f"run: no launcher answers at {where[0]}:{where[1]} after {waited:.0f} s: "
                     f"{error.strerror or error}",
                     "host 0's --rdzv-endpoint, started first; --rdzv-conf join_timeout=60 waits longer",
                 ) from None

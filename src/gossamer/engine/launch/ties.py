@@ -11,11 +11,11 @@ import time
 import msgspec
 from torch.distributed.distributed_c10d import Store
 
-from gossamer.engine.launch.meeting import Meeting
+from gossamer.engine.launch.meeting import RUN, Meeting
 
 EVERY, NAP = 0.5, 0.1  # seconds between two rounds of words, and near the end
 SILENT = 30.0  # seconds after which a host counts as gone, where its workers have not found that out long before
-SURVIVES = "survives"  # where workers say so
+SURVIVES = "survives"  # where workers say that the others go on without one of them
 LINGER = 3.0  # seconds in which others may hear the last word
 
 
@@ -112,3 +112,8 @@ class Ties:
 
     def _counts(self) -> tuple[tuple[str, threading.Event, int], ...]:
         return ("done", self._all_done, self._hosts), ("out", self._all_out, self._hosts if self._me == 0 else 1)
+
+
+def beat_of(host: int) -> str:
+    """Where a host's launcher counts, as a worker finds it in the store."""
+    return f"{RUN}/beat/{host}"

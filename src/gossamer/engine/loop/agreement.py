@@ -51,11 +51,14 @@ def agree(place: Place, mine: Facts) -> None:
     place.store.set(f"facts/{place.member}", msgspec.json.encode(mine).decode())
     with calling(place.store, "roll", place.member, place.size):
         place.store.wait([f"facts/{rank}" for rank in range(place.size)], PATIENCE)
-    said = [msgspec.json.decode(place.store.get(f"facts/{rank}"), type=Facts) for rank in range(place.size)]
-    for rank, theirs in enumerate(said[1:], start=1):
-        difference = differs(said[0], theirs)
+    told = [msgspec.json.decode(place.store.get(f"facts/{rank}"), type=Facts) for rank in range(place.size)]
+    for rank, theirs in enumerate(told[1:], start=1):
+        difference = differs(told[0], theirs)
         if difference is not None:
-            raise Refused(f"prepare: rank {rank} differs from rank 0: {difference}", "the same script on every rank")
+            host = next(number for number, members in enumerate(place.hosts) if rank in members)
+            where = "" if place.one_host else f" on {place.whereabouts(host)}"
+            said = f"prepare: rank {rank}{where} differs from rank 0: {difference}"
+            raise Refused(said, "the same script on every rank")
 
 
 def differs(first: Facts, other: Facts) -> str | None:

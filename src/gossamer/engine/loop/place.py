@@ -18,6 +18,8 @@ from torch.distributed.distributed_c10d import PrefixStore, Store, _get_default_
 from torch.distributed.rendezvous import rendezvous
 
 from gossamer.engine.launch.interface import towards
+from gossamer.engine.launch.meeting import RUN
+from gossamer.engine.launch.ties import SURVIVES
 from gossamer.engine.loop.roll import calling
 from gossamer.parts.refusal import Refused
 
@@ -102,6 +104,18 @@ def alone(place: Place) -> None:
     if not dist.is_initialized():
         dist.init_process_group("gloo", store=place.store, rank=0, world_size=1)
         atexit.register(_part)
+
+
+def go_on(place: Place) -> None:
+    """Tell our launchers, if there are any, that the others go on when a worker dies; one member is enough."""
+    raw(place.store).set(f"{RUN}/{SURVIVES}", "yes")
+
+
+def raw(store: Store) -> Store:
+    """A store without the prefixes of those who have handed it on."""
+    while isinstance(store, PrefixStore):
+        store = store.underlying_store
+    return store
 
 
 def _meet() -> None:

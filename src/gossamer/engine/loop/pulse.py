@@ -12,7 +12,8 @@ from contextlib import suppress
 
 from torch.distributed.distributed_c10d import Store
 
-from gossamer.engine.loop.place import Place
+from gossamer.engine.launch.ties import beat_of
+from gossamer.engine.loop.place import Place, raw
 from gossamer.engine.post import answer, question
 from gossamer.engine.watch import shown
 
@@ -28,7 +29,8 @@ class Pulse:
         self._store: Store = place.store.clone()  # type: ignore[attr-defined]
         self._main = threading.get_ident()
         self._answered = time.monotonic()
-        self._beats: dict[int, bytes] = {}
+        self._words: list[str] = []
+        self._beats: dict[str, bytes] = {}
         self._since = dict.fromkeys(range(len(place.hosts)), self._answered)
         self._questions = 0
         threading.Thread(target=self._keep, name="gossamer-pulse", daemon=True).start()
@@ -58,6 +60,7 @@ class Pulse:
         place = self._place
         speaks = place.hosts[place.host].index(place.member) < VOICES
         with suppress(RuntimeError):  # the store is gone: its host is not heard of from now on
+            self._words = self._whose()
             while True:
                 if speaks:
                     self._store.add(self._beat(place.host), 1)
@@ -67,12 +70,18 @@ class Pulse:
                 if self._over.wait(EVERY):
                     return
 
+    def _whose(self) -> list[str]:
+        """Where life shows, host by host: its members' word, and its launcher's if that is ours."""
+        hosts = range(len(self._place.hosts))
+        theirs = [beat_of(host) for host in hosts]
+        return [*map(self._beat, hosts), *(theirs if raw(self._store).check(theirs) else [])]
+
     def _look(self) -> None:
-        for host, word in enumerate(
-            self._store.multi_get([self._beat(host) for host in range(len(self._place.hosts))])
-        ):
-            if self._beats.get(host) != word:
-                self._beats[host], self._since[host] = word, time.monotonic()
+        members, launchers = self._words[: len(self._since)], self._words[len(self._since) :]
+        found = self._store.multi_get(members) + (raw(self._store).multi_get(launchers) if launchers else [])
+        for place, (key, word) in enumerate(zip(self._words, found, strict=True)):
+            if self._beats.get(key) != word:
+                self._beats[key], self._since[place % len(self._since)] = word, time.monotonic()
 
     def _answer(self) -> None:
         """Write down what the main thread is doing, if a member of another host has asked for it."""
