@@ -28,7 +28,8 @@ from gossamer.engine.loop.session import Session, watch_for_failure
 from gossamer.engine.loop.strand import Strand
 from gossamer.engine.messages import Messages
 from gossamer.engine.over_gloo import OverGloo
-from gossamer.engine.shared import Unshared
+from gossamer.engine.shared import NoRoom, Unshared
+from gossamer.engine.shared.room import available
 from gossamer.engine.turns import Turns
 from gossamer.engine.watch import Post
 from gossamer.parts.refusal import Refused
@@ -124,6 +125,7 @@ def fabrics(place: Place, asked: str, named: Sequence[Named]) -> list[Callable[[
         return OverTorch(dist.new_group(), set(range(place.size)) - set(here))
 
     def hosts() -> Fabric:
+        _refuse_scarce(place, here, named)
         across = Across(place.member, place.hosts)
         beyond, choice = torch_(), measured(across)
         if place.member == 0:
@@ -144,6 +146,18 @@ def fabrics(place: Place, asked: str, named: Sequence[Named]) -> list[Callable[[
     if several:
         return [hosts, torch_]
     return [lambda: Shared(torch_(), place.store, "memory"), torch_]
+
+
+def _refuse_scarce(place: Place, here: Sequence[int], named: Sequence[Named]) -> None:
+    """Raise Unshared on all hosts if one has too little memory: members of a host know only of their own."""
+    needed = int(1.25 * len(here) * sum(t.nbytes for each in named for _, t in each if t.requires_grad)) + SPARE
+    lacking = NoRoom(needed, room) if needed > (room := available()) else None
+    place.store.set(f"room/{place.member}", str(lacking or ""))
+    told = [place.store.get(f"room/{other}").decode() for other in range(place.size)]
+    for member, why in enumerate(told):
+        if why:
+            host = next(number for number, members in enumerate(place.hosts) if member in members)
+            raise Unshared(f"{place.whereabouts(host)}: {why}")
 
 
 def _strands(
