@@ -88,7 +88,7 @@ def _measure(across: Across) -> Choice:
     return Choice(hosts, len(across.hosts[0]), starts, byte, add)
 
 
-def _timed(across: Across, way: Way, numbers: Tensor) -> float:
+def _timed(across: Across, way: Way, numbers: Tensor, repeats: int = REPEATS) -> float:
     """The usual seconds of a mix among hosts; those that do not speak wait for the others."""
     speaks = way.columns or across.master
 
@@ -96,15 +96,16 @@ def _timed(across: Across, way: Way, numbers: Tensor) -> float:
         dist.barrier()
         return _spent(lambda: across.add(way, numbers, 0) if speaks else None)
 
-    once()  # connections are made
-    return median([once() for _ in range(REPEATS)])
+    if repeats > 1:
+        once()  # connections are made
+    return median([once() for _ in range(repeats)])
 
 
 def _rate(across: Across) -> tuple[float, int]:
     """Seconds and bytes of a mix among masters that is long enough to tell the rate."""
     nbytes = 1 << 18
     while True:
-        seconds = _timed(across, Way(False, Native()), torch.zeros(nbytes // 4))
+        seconds = _timed(across, Way(False, Native()), torch.zeros(nbytes // 4), repeats=1)  # bytes are dear here
         enough = torch.tensor([float(seconds > LONG or nbytes >= MOST)])
         dist.broadcast(enough, 0)
         if enough.item():
