@@ -13,6 +13,7 @@ from torch.distributed.tensor import DTensor
 
 from gossamer.engine.fabrics import Fabric
 from gossamer.engine.fabrics.fabric import Rows
+from gossamer.engine.fabrics.shared import Shared
 from gossamer.engine.lines import Lines
 from gossamer.engine.loop.due import Due, among_all, among_members
 from gossamer.engine.loop.place import Place
@@ -27,7 +28,8 @@ from gossamer.replica import Chosen, Layout, Replica
 from gossamer.replica.layout import flat_of
 from gossamer.strategy import AnyStrategy, Exchange, slots
 
-FIRST, LATER = 1 << 20, 8 << 20  # bytes of the first bucket, which should leave early, and of the others
+FIRST, LATER = 1 << 20, 8 << 20  # bytes of the first bucket, which should leave early, and of the others at most
+COUNT = 12  # buckets at least, where mixes take long: the last one is waited for, with nothing to hide behind
 
 
 class Strand:
@@ -50,7 +52,8 @@ class Strand:
         self.lines, self.fabric, self.borrowed = lines, fabric, Borrowed(optimizer, self.tensors)
         self._busy = [s for s, ex in enumerate(slots(strategy)) if world.size > 1 or not ex.idle_alone]
         cuttable = {s: ex for s, ex in enumerate(slots(strategy)) if ex.cuttable and s in self._busy}
-        self.buckets = {slot: _cut(Chosen(self.layout.tags, ex.where)) for slot, ex in cuttable.items()}
+        later = LATER if isinstance(fabric, Shared) else max(FIRST, min(LATER, self.layout.start.nbytes // COUNT))
+        self.buckets = {slot: _cut(Chosen(self.layout.tags, ex.where), later) for slot, ex in cuttable.items()}
         self.shard = Shard.of(self, strategy, ours=ours)
         storage = self.shard.storage if self.shard else (torch.empty_like(self.layout.start), self._lent())
         self.replica = Replica(place.member, world, strategy, self.layout, storage)
@@ -304,10 +307,10 @@ class Strand:
         return Due(live, cut, places, home, rest, unseen, last, self._told(live), len(home) == len(self.tensors))
 
 
-def _cut(chosen: Chosen) -> list[Chosen]:
-    """A small first bucket that leaves early, then large ones."""
+def _cut(chosen: Chosen, later: int) -> list[Chosen]:
+    """A small first bucket that leaves early, then larger ones."""
     first, *rest = chosen.cut(FIRST)
     if not rest:
         return [first]
     places = tuple(place for bucket in reversed(rest) for place in bucket.places)
-    return [first, *chosen.part(places).cut(LATER)]
+    return [first, *chosen.part(places).cut(later)]
