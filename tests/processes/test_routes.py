@@ -67,6 +67,22 @@ def test_short_pieces_and_messages_at_once_change_nothing(member: Member, among:
             summed.check(AtOnce(group), route)
 
 
+@everywhere(worlds=(8,), fabrics=("torch",), among=(4, 7))
+def test_32_bits_that_travel_as_16_end_as_16_on_all_members(member: Member, among: int) -> None:
+    group = first(among)
+    if group is None:
+        return
+    by, summed = Executor(group), Sum(1001, torch.float16, group)
+    for route in (route for route in ROUTES if serves(route, among)):
+        found = summed.mine.float()
+        by.run(route, found, wire=torch.float16)
+        assert summed.error(found) < WITHIN[torch.float16], route
+        assert torch.equal(found, found.half().float()), f"{route!r}: a sum was not rounded where it was made"
+        theirs = found.clone()
+        dist.broadcast(theirs, 0, group)
+        assert torch.equal(found, theirs), f"{route!r}: member {by.member} ends with other bits than member 0"
+
+
 @everywhere(worlds=(8,), fabrics=("torch",), among=(2, 3, 4))
 def test_long_vectors(member: Member, among: int) -> None:
     group = first(among)

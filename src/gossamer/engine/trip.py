@@ -19,7 +19,7 @@ from gossamer.parts.route.itinerary import Leg, itinerary, meet, pieces
 if TYPE_CHECKING:
     from gossamer.engine.executor import Executor
 
-PIECE = 1 << 20  # bytes: at 1 Gbit/s 6 to 12 % quicker than whole messages; shorter ones cost more than they hide
+PIECE = 1 << 20  # bytes; 16 MB at 1 Gbit/s took 4 to 12 % less than in whole messages; pieces of 256 KB took more
 
 
 @dataclass(frozen=True)
