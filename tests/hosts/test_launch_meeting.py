@@ -13,8 +13,11 @@ import torch
 from msgspec.structs import replace
 from tests.cli.ask import ask, refused
 from tests.hosts.launching import PORT, Launcher, launched
+from tests.processes.living import soon
 
+from gossamer.engine.launch.interface import lead_out, own_only
 from gossamer.engine.launch.meeting import Host, Meeting, about, compare, meet
+from gossamer.engine.launch.ties import Ties, Verdict
 from gossamer.lab import Lab, missing
 from gossamer.parts.refusal import Refused
 
@@ -123,6 +126,30 @@ def test_members_know_their_hosts_and_meet_on_the_link(tmp_path: Path) -> None:
         assert one["interface"] == lab.hosts[one["host"]].interface
     assert "in waits_to_be_asked" in told[1]["stack"]  # as told by rank 0, on the other host, through the store
     assert 'places.py", line' in told[2]["stack"]  # of rank 1, on the same host
+
+
+def test_a_launcher_that_falls_silent_is_named() -> None:
+    first, second, third = together(HOST, HOST, replace(HOST, address="10.0.0.3", workers=1))
+    assert isinstance(first, Meeting) and isinstance(second, Meeting) and isinstance(third, Meeting)
+    here, there, other = Ties(first), Ties(second), Ties(third)
+    try:
+        other.leave()
+        assert soon(lambda: bool(here.lost(2.0) and there.lost(2.0)), 10.0)
+        for ties in (here, there):
+            assert str(ties.lost(2.0)).startswith("host 2 (10.0.0.3, rank 4) has not been heard of for ")
+        assert here.lost(30.0) is None
+        assert there.publish(Verdict(1, 3, "enough")) == Verdict(1, 3, "enough")
+        assert here.publish(Verdict(0, 4, "too late")) == Verdict(1, 3, "enough")
+    finally:
+        there.leave()
+        here.leave()
+
+
+def test_a_name_that_leads_nowhere_else_is_refused_unless_an_interface_is_named() -> None:
+    assert not own_only("127.0.0.1") and not own_only("localhost")
+    with pytest.raises(Refused, match="head is a loopback address on this host, where no other host gets"):
+        lead_out(("head", 29400), None)
+    assert lead_out(("head", 29400), "10.0.0.1") == ("10.0.0.1", 29400)
 
 
 def test_an_interface_that_is_not_there_is_refused_with_those_that_are() -> None:

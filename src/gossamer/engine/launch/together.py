@@ -88,8 +88,12 @@ def _meet(asked: Namespace, config: LaunchConfig, where: tuple[str, int] | None 
 def _ours(ended: list[Death], ties: Ties, folder: Path) -> Exception:
     """Workers here have failed: why, unless they only missed somebody on another host, who has the say then."""
     notes = notes_in(folder)
-    if only_secondary(ended, notes) and (cause := ties.heard(CAUSE)) is not None and cause.host != ties.meeting.number:
-        return _passed_on(ties, cause)
+    if only_secondary(ended, notes):
+        cause = ties.heard(CAUSE)
+        if cause is not None and cause.host != ties.meeting.number:
+            return _passed_on(ties, cause)
+        if cause is None and (lost := ties.lost(CAUSE / 2)) is not None:
+            return _said(ties, Stopped(f"{lost}, and all workers here were stopped", 1))
     return _said(ties, blamed(ended, notes))
 
 
@@ -97,9 +101,10 @@ def _theirs(guard: Guard, ties: Ties, folder: Path, lost: str) -> Exception:
     """All must end for what happened on another host; a cause that was noted here goes before a host that is lost."""
     if ties.verdict is not None:
         return _passed_on(ties, ties.verdict)
-    notes, ended = notes_in(folder), [death for death in guard.deaths.values() if death.code]
-    if ended and not only_secondary(ended, notes):
-        return blamed(ended, notes)
+    notes = notes_in(folder)
+    own = [death for pid, death in guard.deaths.items() if pid in notes and not notes[pid].secondary]
+    if own:
+        return blamed(own, notes)
     return _said(ties, Stopped(f"{lost}, and all workers here were stopped", 1))
 
 
