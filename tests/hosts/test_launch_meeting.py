@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -15,8 +16,9 @@ from tests.cli.ask import ask, refused
 from tests.hosts.launching import PORT, Launcher, launched
 from tests.processes.living import soon
 
+from gossamer.engine.launch.host import Host, about
 from gossamer.engine.launch.interface import lead_out, own_only
-from gossamer.engine.launch.meeting import Host, Meeting, about, compare, meet
+from gossamer.engine.launch.meeting import Meeting, compare, meet
 from gossamer.engine.launch.ties import Ties, Verdict
 from gossamer.lab import Lab, missing
 from gossamer.parts.refusal import Refused
@@ -83,6 +85,22 @@ def test_hosts_count_themselves_and_nobody_takes_a_number_twice() -> None:
     assert "host 1 is here already" in " ".join(map(str, doubled))
     few = "run: 2 of 3 hosts came within 3 s; host 2 did not; nearest that works: --rdzv-conf join_timeout=SECONDS"
     assert [str(each).startswith(few) for each in doubled].count(True) == 2
+
+
+def test_hosts_that_count_on_different_numbers_are_told_at_once() -> None:
+    few, many = replace(HOST, hosts=2), HOST
+    found = [str(each) for each in together(few, many)]
+    assert found[0].startswith("run: host 1 (10.0.0.1, ranks 2-3) differs from host 0 (10.0.0.1): --nnodes is 3, there")
+    assert found[1].startswith("run: --nnodes is 3 here, and 2 on host 0 (10.0.0.1)")
+
+
+def test_what_listens_there_and_is_no_launcher_is_told() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        threading.Thread(target=lambda: [other.accept()[0].close() for _ in range(50)], daemon=True).start()
+        with pytest.raises(Refused, match=r"127.0.0.1:\d+ is no store of a launcher"):
+            meet(("127.0.0.1", other.getsockname()[1]), HOST, 1, 1.0, 3.0)
 
 
 @lab_needed

@@ -17,7 +17,8 @@ from torch.distributed.launcher.api import LaunchConfig
 from gossamer.engine.launch.agent import Agent, Elsewhere, Handler
 from gossamer.engine.launch.failure import Death, WorkerFailed, blamed, notes_in, only_secondary
 from gossamer.engine.launch.guard import Guard
-from gossamer.engine.launch.meeting import Meeting, about, compare, meet
+from gossamer.engine.launch.host import about
+from gossamer.engine.launch.meeting import Meeting, compare, meet
 from gossamer.engine.launch.ties import Ties, Verdict
 from gossamer.parts.refusal import Refused
 
@@ -46,7 +47,7 @@ def together(
     compare(meeting, asked.key)
     ties = Ties(meeting)
     guard.spares = lambda: ties.survives
-    handler = Handler(asked.where[0], meeting, lambda: _meet(asked, config, (asked.where[0], 0)))
+    handler = Handler(config.run_id, asked.where[0], meeting, lambda: _meet(asked, config, (asked.where[0], 0)))
     try:
         Agent(config, command, handler, ties).perform()
         return None
