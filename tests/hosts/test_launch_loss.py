@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 from tests.hosts.launching import launched, training, trains
-from tests.processes.living import none_runs, pids
+from tests.processes.living import all_there, none_runs, pids
 
 from gossamer.lab import Lab, missing
 
+SCENE = str(Path(__file__).parent.parent / "processes" / "scene.py")
 LASTING = str(Path(__file__).with_name("lasting.py"))
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
@@ -68,3 +69,25 @@ def test_where_a_loss_is_survived_the_others_finish(tmp_path: Path) -> None:
     line = f"gossamer: rank 2 on host 1 ({address}, ranks 2-3) was killed by SIGKILL; the others go on"
     assert [text.count(line) for _, text in ends] == [0, 1]
     assert sorted(path.name for path in tmp_path.glob("done-*")) == ["done-0", "done-1", "done-3"]
+
+
+def test_a_launcher_that_is_stopped_or_killed_ends_all_hosts(tmp_path: Path) -> None:
+    """Two runs of scripts that know nothing of it: one is stopped on its second host, the other loses its first."""
+    with Lab(hosts=4) as lab:
+        folders = [tmp_path / "stopped", tmp_path / "killed"]
+        runs = []
+        for n, folder in enumerate(folders):
+            folder.mkdir()
+            words = [SCENE, str(folder), "sleeps", "9"]
+            runs.append([launched(lab, folder, host, *words, first=2 * n) for host in (2 * n, 2 * n + 1)])
+        found = [all_there(folder, 2) for folder in folders]
+        time.sleep(1.0)  # torch sets its handlers after the workers are started
+        runs[0][1].process.send_signal(signal.SIGTERM)
+        runs[1][0].process.kill()
+        assert none_runs(found[0]) and none_runs(found[1])
+        stopped, killed = runs[0][0].ended(10.0), runs[1][1].ended(10.0)
+        addresses = [host.address for host in lab.hosts]
+    assert stopped[0] == 143
+    assert stopped[1].endswith(f"gossamer: host 1 ({addresses[1]}, rank 1): stopped by SIGTERM\n")
+    gone = f"gossamer: the launcher of host 0 ({addresses[2]}, rank 0) has ended, and all workers here were stopped\n"
+    assert killed[0] == 1 and killed[1].endswith(gone), killed[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from pathlib import Path
@@ -13,8 +14,12 @@ import torch
 from msgspec.structs import replace
 from tests.cli.ask import ask, refused
 from tests.hosts.launching import PORT, Launcher, launched
+from tests.processes.living import soon
 
-from gossamer.engine.launch.meeting import Host, Meeting, about, compare, meet
+from gossamer.engine.launch.host import Host, about
+from gossamer.engine.launch.interface import lead_out, own_only
+from gossamer.engine.launch.meeting import Meeting, compare, meet
+from gossamer.engine.launch.ties import Ties, Verdict
 from gossamer.lab import Lab, missing
 from gossamer.parts.refusal import Refused
 
@@ -82,6 +87,22 @@ def test_hosts_count_themselves_and_nobody_takes_a_number_twice() -> None:
     assert [str(each).startswith(few) for each in doubled].count(True) == 2
 
 
+def test_hosts_that_count_on_different_numbers_are_told_at_once() -> None:
+    few, many = replace(HOST, hosts=2), HOST
+    found = [str(each) for each in together(few, many)]
+    assert found[0].startswith("run: host 1 (10.0.0.1, ranks 2-3) differs from host 0 (10.0.0.1): --nnodes is 3, there")
+    assert found[1].startswith("run: --nnodes is 3 here, and 2 on host 0 (10.0.0.1)")
+
+
+def test_what_listens_there_and_is_no_launcher_is_told() -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        threading.Thread(target=lambda: [other.accept()[0].close() for _ in range(50)], daemon=True).start()
+        with pytest.raises(Refused, match=r"127.0.0.1:\d+ is no store of a launcher"):
+            meet(("127.0.0.1", other.getsockname()[1]), HOST, 1, 1.0, 3.0)
+
+
 @lab_needed
 def test_another_key_and_endpoints_where_nobody_is_are_told_in_one_line(tmp_path: Path) -> None:
     mine, other = str(tmp_path / "key"), str(tmp_path / "other")
@@ -123,6 +144,30 @@ def test_members_know_their_hosts_and_meet_on_the_link(tmp_path: Path) -> None:
         assert one["interface"] == lab.hosts[one["host"]].interface
     assert "in waits_to_be_asked" in told[1]["stack"]  # as told by rank 0, on the other host, through the store
     assert 'places.py", line' in told[2]["stack"]  # of rank 1, on the same host
+
+
+def test_a_launcher_that_falls_silent_is_named() -> None:
+    first, second, third = together(HOST, HOST, replace(HOST, address="10.0.0.3", workers=1))
+    assert isinstance(first, Meeting) and isinstance(second, Meeting) and isinstance(third, Meeting)
+    here, there, other = Ties(first), Ties(second), Ties(third)
+    try:
+        other.leave()
+        assert soon(lambda: bool(here.lost(2.0) and there.lost(2.0)), 10.0)
+        for ties in (here, there):
+            assert str(ties.lost(2.0)).startswith("host 2 (10.0.0.3, rank 4) has not been heard of for ")
+        assert here.lost(30.0) is None
+        assert there.publish(Verdict(1, 3, "enough")) == Verdict(1, 3, "enough")
+        assert here.publish(Verdict(0, 4, "too late")) == Verdict(1, 3, "enough")
+    finally:
+        there.leave()
+        here.leave()
+
+
+def test_a_name_that_leads_nowhere_else_is_refused_unless_an_interface_is_named() -> None:
+    assert not own_only("127.0.0.1") and not own_only("localhost")
+    with pytest.raises(Refused, match="head is a loopback address on this host, where no other host gets"):
+        lead_out(("head", 29400), None)
+    assert lead_out(("head", 29400), "10.0.0.1") == ("10.0.0.1", 29400)
 
 
 def test_an_interface_that_is_not_there_is_refused_with_those_that_are() -> None:

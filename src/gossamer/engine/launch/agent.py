@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from torch.distributed.elastic.agent.server.api import RunResult, WorkerSpec, WorkerState
@@ -29,8 +30,8 @@ class Elsewhere(Exception):
 class Handler(RendezvousHandler):
     """Our meeting, as torch's agent asks for it; a later attempt gets a store of its own."""
 
-    def __init__(self, address: str, first: Meeting, again: Callable[[], Meeting]) -> None:
-        self._address, self._next, self._again = address, first, again
+    def __init__(self, run: str, address: str, first: Meeting, again: Callable[[], Meeting]) -> None:
+        self._run, self._address, self._next, self._again = run, address, first, again
         self._kept: list[Meeting] = []
 
     def next_rendezvous(self) -> RendezvousInfo:
@@ -58,7 +59,7 @@ class Handler(RendezvousHandler):
         return 0
 
     def get_run_id(self) -> str:
-        return "gossamer"
+        return self._run
 
     def shutdown(self) -> bool:
         return True
@@ -68,29 +69,16 @@ class Agent(LocalElasticAgent):
     """Starts and watches the workers of this host."""
 
     def __init__(self, config: LaunchConfig, command: list[Any], handler: Handler, ties: Ties) -> None:
+        alike = {each.name for each in fields(WorkerSpec)} & {each.name for each in fields(LaunchConfig)}
         spec = WorkerSpec(
-            role=config.role,
             local_world_size=config.nproc_per_node,
             entrypoint=command[0],
             args=tuple(command[1:]),
             rdzv_handler=handler,
-            max_restarts=config.max_restarts,
-            monitor_interval=config.monitor_interval,
-            local_addr=config.local_addr,
-            event_log_handler=config.event_log_handler,
-            numa_options=config.numa_options,
-            duplicate_stdout_filters=config.duplicate_stdout_filters,
-            duplicate_stderr_filters=config.duplicate_stderr_filters,
-            virtual_local_rank=config.virtual_local_rank,
+            **{name: getattr(config, name) for name in alike},
         )
-        assert config.logs_specs is not None and config.shutdown_timeout is not None
-        super().__init__(
-            spec,
-            config.logs_specs,
-            config.start_method,
-            log_line_prefix_template=config.log_line_prefix_template,
-            shutdown_timeout=config.shutdown_timeout,
-        )
+        given = ("logs_specs", "start_method", "log_line_prefix_template", "shutdown_timeout")
+        super().__init__(spec, **{name: getattr(config, name) for name in given if hasattr(config, name)})
         self._ties, self._fallen = ties, {}  # type: Ties, dict[int, ProcessFailure]
 
     def perform(self) -> None:

@@ -60,6 +60,8 @@ def read(words: Sequence[str]) -> Namespace:
     except (RuntimeError, ValueError):
         raise Refused(f"run: --nnodes {asked.nnodes} is no number of hosts", "--nnodes 2 or --nnodes 1:4") from None
     whole("run", "nnodes", asked.hosts, 1, 2**20)
+    if asked.number is not None:
+        whole("run", "node-rank", asked.number, 0, asked.hosts - 1)
     if asked.monitor_interval <= 0:
         raise Refused("run: --monitor-interval must lie above 0", "--monitor-interval 0.1")
     unnamed = asked.rdzv_backend == "static" and not asked.rdzv_endpoint and asked.master_port is None

@@ -5,40 +5,24 @@ In the place of torch's dynamic rendezvous, whose state is pickled and open to w
 
 from __future__ import annotations
 
-import hmac
+import secrets
 import socket
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from importlib.metadata import version
 
 import msgspec
-import torch
-from msgspec.structs import replace
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
+from gossamer.engine.launch.host import Host, differs
 from gossamer.parts.refusal import Refused
 
 NAP, TELL = 0.1, 10.0  # seconds between two looks, and until those that are missing are named
 RUN = "gossamer-run"  # what the keys of launchers begin with
-SAME = "the same on all hosts"
 READ = timedelta(seconds=20)  # no answer of the store takes longer
-
-
-class Host(msgspec.Struct, frozen=True):
-    """What a launcher says of its host: nothing that could be executed."""
-
-    address: str
-    workers: int
-    hosts: int
-    gossamer: str
-    torch: str
-    strategy: str
-    fabric: str
-    sealed: str = ""  # what only a holder of the run's key can write
 
 
 @dataclass(frozen=True)
@@ -58,18 +42,6 @@ class Meeting:
         return f"host {number} ({self.hosts[number].address}, {ranks})"
 
 
-def about(address: str, workers: int, hosts: int, given: tuple[str | None, str | None], key: bytes | None) -> Host:
-    """What this launcher says; `given` are the strategy and the fabric."""
-    strategy, fabric = (word or "" for word in given)
-    plain = Host(address, workers, hosts, version("gossamer"), str(torch.__version__), strategy, fabric)
-    return plain if key is None else replace(plain, sealed=seal(plain, key))
-
-
-def seal(host: Host, key: bytes) -> str:
-    """What only a holder of the key can have written about this host."""
-    return hmac.digest(key, msgspec.json.encode(replace(host, sealed="")), "sha256").hex()
-
-
 def meet(where: tuple[str, int], mine: Host, number: int | None, connect: float, join: float) -> Meeting:
     """Open the store if the address is this host's, else come to it within `connect` seconds; wait for all others.
 
@@ -80,41 +52,29 @@ def meet(where: tuple[str, int], mine: Host, number: int | None, connect: float,
     listening = _listen(where, number) if number in (None, 0) else None
     store, port = _opened(where, listening, connect)
     try:
-        mine_ = _enter(store, mine, 0 if listening is not None else number)
+        taken = _enter(store, mine, 0 if listening is not None else number)
+        _count(store, mine)
         _wait(store, mine, join)
         said = store.multi_get([f"host/{each}" for each in range(mine.hosts)])
         hosts = tuple(msgspec.json.decode(each, type=Host) for each in said)
     except RuntimeError as error:
         raise Refused(f"run: the store at {where[0]}:{where[1]} is gone: {_first(error)}") from None
-    return Meeting(store, port, mine_, hosts)
+    return Meeting(store, port, taken, hosts)
 
 
 def compare(meeting: Meeting, key: bytes | None) -> None:
     """Refuse, on every host alike, hosts that were not given the same; each is heard out before any leaves."""
-    found = next((each for n in range(1, len(meeting.hosts)) if (each := _differs(meeting, n, key))), None)
-    if found is None:
+    first, others = meeting.hosts[0], range(1, len(meeting.hosts))
+    found = {number: differs(first, meeting.hosts[number], key) for number in others}
+    number = next((each for each, difference in found.items() if difference), None)
+    if number is None:
         return
     meeting.store.add("compared", 1)
     until = time.monotonic() + 5.0
     while meeting.number == 0 and meeting.store.add("compared", 0) < len(meeting.hosts) and time.monotonic() < until:
         time.sleep(NAP)
-    raise found
-
-
-def _differs(meeting: Meeting, number: int, key: bytes | None) -> Refused | None:
-    first, other = meeting.hosts[0], meeting.hosts[number]
-    said = f"run: {meeting.named(number)} differs from host 0 ({first.address}): "
-    for name in ("hosts", "gossamer", "torch", "strategy", "fabric"):
-        here, there = getattr(first, name), getattr(other, name)
-        if here != there:
-            flag = "--nnodes" if name == "hosts" else name
-            words = f"{flag} is {there or 'not given'}, there it is {here or 'not given'}"
-            return Refused(said + words, SAME)
-    if bool(first.sealed) != bool(other.sealed):
-        return Refused(f"{said}only one of them has a --key-file", SAME)
-    if key is not None and any(host.sealed != seal(host, key) for host in (first, other)):
-        return Refused(f"{said}its --key-file is another key", SAME)
-    return None
+    said = f"run: {meeting.named(number)} differs from host 0 ({first.address}): {found[number]}"
+    raise Refused(said, "the same on all hosts")
 
 
 def _listen(where: tuple[str, int], number: int | None) -> socket.socket | None:
@@ -141,7 +101,8 @@ def _opened(where: tuple[str, int], listening: socket.socket | None, connect: fl
             store = TCPStore(host, port, None, True, READ, wait_for_workers=False, master_listen_fd=listening.detach())
         else:
             _within(connect, where, lambda: socket.create_connection(where, timeout=max(1.0, connect)).close())
-            store = TCPStore(host, port, None, False, READ)
+            store = TCPStore(host, port, None, False, timedelta(seconds=connect))
+            store.set_timeout(READ)
     except RuntimeError as error:
         raise Refused(
             f"run: {host}:{port} is no store of a launcher: {_first(error)}", "the --rdzv-endpoint of host 0"
@@ -171,13 +132,22 @@ def _enter(store: Store, mine: Host, number: int | None) -> int:
     """Say who is here, under the number that was told or the first that is free."""
     text = msgspec.json.encode(mine).decode()
     for each in range(1, mine.hosts) if number is None else (number,):
-        token = f"{text}\n{time.time_ns()}"  # two hosts may say the same, and both want the number
+        token = f"{text}\n{secrets.token_hex(8)}"  # two hosts may say the same, and both want the number
         if store.compare_set(f"taken/{each}", "", token).decode() == token:
             store.add(f"beat/{each}", 0)
             store.set(f"host/{each}", text)
             return each
     taken = f"run: host {number} is here already" if number is not None else f"run: all {mine.hosts} hosts are here"
     raise Refused(taken, "another --node-rank, or a larger --nnodes")
+
+
+def _count(store: Store, mine: Host) -> None:
+    """Refuse at once to wait for more or fewer hosts than the first one does, who finds it out by itself."""
+    first = msgspec.json.decode(store.get("host/0"), type=Host)
+    if first.hosts != mine.hosts:
+        store.add("compared", 1)
+        reason = f"run: --nnodes is {mine.hosts} here, and {first.hosts} on host 0 ({first.address})"
+        raise Refused(reason, "the same on all hosts")
 
 
 def _wait(store: Store, mine: Host, join: float) -> None:

@@ -57,17 +57,17 @@ class Ties:
             self._settled.wait(seconds)
         return self.verdict
 
-    def lost(self) -> str | None:
-        """A host whose launcher is not heard of any more, in words."""
+    def lost(self, limit: float = SILENT) -> str | None:
+        """A host whose launcher has not been heard of for so many seconds, in words."""
         if self._hosts == 1:
             return None
         now, first = time.monotonic(), self.meeting.named(0)
         if self._me and self._broken:
             return f"the launcher of {first} has ended"
-        if (silent := now - self._answered) > SILENT:
+        if (silent := now - self._answered) > limit:
             return f"{first}, which holds the store, has not been heard of for {silent:.0f} s"
         for host, (_, since) in list(self._beats.items()):
-            if host != self._me and now - since > SILENT:
+            if host != self._me and now - since > limit:
                 return f"{self.meeting.named(host)} has not been heard of for {now - since:.0f} s"
         return None
 

@@ -17,7 +17,8 @@ from torch.distributed.launcher.api import LaunchConfig
 from gossamer.engine.launch.agent import Agent, Elsewhere, Handler
 from gossamer.engine.launch.failure import Death, WorkerFailed, blamed, notes_in, only_secondary
 from gossamer.engine.launch.guard import Guard
-from gossamer.engine.launch.meeting import Meeting, about, compare, meet
+from gossamer.engine.launch.host import about
+from gossamer.engine.launch.meeting import Meeting, compare, meet
 from gossamer.engine.launch.ties import Ties, Verdict
 from gossamer.parts.refusal import Refused
 
@@ -46,7 +47,7 @@ def together(
     compare(meeting, asked.key)
     ties = Ties(meeting)
     guard.spares = lambda: ties.survives
-    handler = Handler(asked.where[0], meeting, lambda: _meet(asked, config, (asked.where[0], 0)))
+    handler = Handler(config.run_id, asked.where[0], meeting, lambda: _meet(asked, config, (asked.where[0], 0)))
     try:
         Agent(config, command, handler, ties).perform()
         return None
@@ -88,8 +89,12 @@ def _meet(asked: Namespace, config: LaunchConfig, where: tuple[str, int] | None 
 def _ours(ended: list[Death], ties: Ties, folder: Path) -> Exception:
     """Workers here have failed: why, unless they only missed somebody on another host, who has the say then."""
     notes = notes_in(folder)
-    if only_secondary(ended, notes) and (cause := ties.heard(CAUSE)) is not None and cause.host != ties.meeting.number:
-        return _passed_on(ties, cause)
+    if only_secondary(ended, notes):
+        cause = ties.heard(CAUSE)
+        if cause is not None and cause.host != ties.meeting.number:
+            return _passed_on(ties, cause)
+        if cause is None and (lost := ties.lost(CAUSE / 2)) is not None:
+            return _said(ties, Stopped(f"{lost}, and all workers here were stopped", 1))
     return _said(ties, blamed(ended, notes))
 
 
@@ -97,9 +102,10 @@ def _theirs(guard: Guard, ties: Ties, folder: Path, lost: str) -> Exception:
     """All must end for what happened on another host; a cause that was noted here goes before a host that is lost."""
     if ties.verdict is not None:
         return _passed_on(ties, ties.verdict)
-    notes, ended = notes_in(folder), [death for death in guard.deaths.values() if death.code]
-    if ended and not only_secondary(ended, notes):
-        return blamed(ended, notes)
+    notes = notes_in(folder)
+    own = [death for pid, death in guard.deaths.items() if pid in notes and not notes[pid].secondary]
+    if own:
+        return blamed(own, notes)
     return _said(ties, Stopped(f"{lost}, and all workers here were stopped", 1))
 
 
