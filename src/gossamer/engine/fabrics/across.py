@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.distributed_c10d import _get_default_store
 
 from gossamer.engine.executor import Executor
 from gossamer.parts.refusal import Refused
@@ -46,7 +47,7 @@ class Across:
         lines = [[members[place] for members in hosts] for place in range(len(hosts[0]) if self.even else 1)]
         groups = [dist.new_group(line) for line in lines]
         self._group = groups[self.place] if self.place < len(groups) else None
-        self._executor = Executor(self._group) if self._group is not None else None
+        self._executor = Executor(self._group, store=_get_default_store()) if self._group is not None else None
 
     @property
     def master(self) -> bool:

@@ -16,7 +16,7 @@ from gossamer.parts.route import Route
 class Alone:
     """Nothing leaves, and nothing is waited for."""
 
-    looks, ordered = True, False
+    looks, local, ordered = True, True, False
 
     def __init__(self) -> None:
         self.name, self.member, self.size = "none (one worker)", 0, 1

@@ -53,6 +53,7 @@ class Fabric(Protocol):
     heard: Counter[int]
     crossed: Counter[int]  # of what was sent, that which left the host
     looks: bool  # whether `load` finds every NaN and infinity
+    local: bool  # whether a mix takes no longer than reading and writing memory
     ordered: bool  # whether mixes must begin in the same order on all members, even those of lent memory
 
     def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:

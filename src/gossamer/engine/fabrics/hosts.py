@@ -25,7 +25,7 @@ from gossamer.parts.route import Route
 class Hosts:
     """One member's hold on its host's memory (`inside`) and on other hosts (`across`); `beyond` carries the rest."""
 
-    looks, ordered = True, True
+    looks, local, ordered = True, False, True
 
     def __init__(self, beyond: Fabric, inside: Shared, across: Across, choice: Choice) -> None:
         self.name = f"hosts ({inside.name} inside, {beyond.name} across)"

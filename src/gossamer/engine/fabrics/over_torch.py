@@ -27,7 +27,7 @@ class OverTorch:
     heard when it ends, always in the main thread.
     """
 
-    looks, ordered = False, True
+    looks, local, ordered = False, False, True
 
     def __init__(self, group: dist.ProcessGroup, far: Collection[int] = ()) -> None:
         """`far` are the members on other hosts."""

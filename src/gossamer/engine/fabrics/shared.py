@@ -60,7 +60,7 @@ class Spare:
 class Shared:
     """One member's hold on the host's memory; `beyond` carries what memory does not."""
 
-    looks, ordered = True, False
+    looks, local, ordered = True, True, False
 
     def __init__(self, beyond: Fabric, store: Store, name: str, members: Sequence[int] = ()) -> None:
         """`members` are those that share memory, all if none are named."""

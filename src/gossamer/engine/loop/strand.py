@@ -13,7 +13,6 @@ from torch.distributed.tensor import DTensor
 
 from gossamer.engine.fabrics import Fabric
 from gossamer.engine.fabrics.fabric import Rows
-from gossamer.engine.fabrics.shared import Shared
 from gossamer.engine.lines import Lines
 from gossamer.engine.loop.due import Due, among_all, among_members
 from gossamer.engine.loop.place import Place
@@ -52,7 +51,7 @@ class Strand:
         self.lines, self.fabric, self.borrowed = lines, fabric, Borrowed(optimizer, self.tensors)
         self._busy = [s for s, ex in enumerate(slots(strategy)) if world.size > 1 or not ex.idle_alone]
         cuttable = {s: ex for s, ex in enumerate(slots(strategy)) if ex.cuttable and s in self._busy}
-        later = LATER if isinstance(fabric, Shared) else max(FIRST, min(LATER, self.layout.start.nbytes // COUNT))
+        later = LATER if fabric.local else max(FIRST, min(LATER, self.layout.start.nbytes // COUNT))
         self.buckets = {slot: _cut(Chosen(self.layout.tags, ex.where), later) for slot, ex in cuttable.items()}
         self.shard = Shard.of(self, strategy, ours=ours)
         storage = self.shard.storage if self.shard else (torch.empty_like(self.layout.start), self._lent())
