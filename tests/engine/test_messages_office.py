@@ -72,7 +72,7 @@ class Intruder:
         self._context.term()
 
 
-@pytest.mark.parametrize("length", [0, 1, PIECE // 4, PIECE // 4 + 1, 1_000_000])
+@pytest.mark.parametrize("length", [0, 1, PIECE // 4, 15 * PIECE // 4 + 1, 1_000_000])
 def test_a_tensor_goes_there_and_back(meet: Callable[..., list[Messages]], length: int) -> None:
     zero, one = meet(2)
     body = torch.randn(length)

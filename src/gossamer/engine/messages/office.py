@@ -100,11 +100,9 @@ class Office:
                 how = peer.gone or f"has not answered within {GREETING:g} s"
                 raise Refused(f"messages: {peer.card.name} {how}", "--interface, if that is the wrong way to it")
 
-    def send(
-        self, member: int, kind: int, slot: int, numbers: Numbers, body: Tensor | None
-    ) -> zmq.MessageTracker | None:
+    def send(self, member: int, kind: int, slot: int, numbers: Numbers, body: Tensor | None) -> zmq.MessageTracker:
         """Let a message leave in pieces; never waits. The body's memory is lent until the tracker is done."""
-        peer, tracker = self._peers[member], None
+        peer, lent = self._peers[member], []
         dtype = NO_BODY if body is None else number_of(body.dtype)
         data = _bytes_of(body)
         with peer.lock:
@@ -113,12 +111,12 @@ class Office:
             for offset in range(0, max(1, len(data)), PIECE):
                 head = Head(self.member, kind, slot, dtype, peer.serial, len(data), offset, numbers)
                 peer.socket.send(written(self.realm, head), zmq.SNDMORE)
-                tracker = peer.socket.send(data[offset : offset + PIECE], copy=False, track=True)
-        return tracker
+                lent.append(peer.socket.send(data[offset : offset + PIECE], copy=False, track=True))
+        return zmq.MessageTracker(*lent)  # all of them: a short last piece is copied, and done before the others are
 
-    def wait(self, member: int, tracker: zmq.MessageTracker | None) -> None:
+    def wait(self, member: int, tracker: zmq.MessageTracker) -> None:
         """Wait until memory that was lent is free again."""
-        while tracker is not None and not tracker.done:
+        while not tracker.done:
             with suppress(zmq.NotDone):
                 tracker.wait(NAP)
                 return
