@@ -15,7 +15,8 @@ import torch
 import torch.distributed as dist
 import zmq
 
-from gossamer.engine.lines import ANSWER, BYE, DTYPES, LOST, PUSH, TELL
+from gossamer.engine.lines import ANSWER, BYE, DTYPES, LOST, PUSH, TELL, Said
+from gossamer.engine.lost import MemberLost
 from gossamer.engine.messages import Messages, card, office, secret, sockets
 from gossamer.engine.messages.frame import HEADER, PIECE, Head, written
 from gossamer.engine.messages.here import Here
@@ -221,3 +222,21 @@ def test_who_says_goodbye_has_left_and_is_not_mourned(meet: Callable[..., list[M
         zero.ask(1, TELL)
     with pytest.raises(RuntimeError, match=r"member 1 .* has left"):
         zero.heard(1)
+
+
+def test_a_connection_that_broke_on_one_side_is_over_on_both(meet: Callable[..., list[Messages]]) -> None:
+    zero, one, two = meet(3)
+    zero.office._see(zero.office._peers[1], sockets.ENDED)
+    zero.office._ring()
+    assert zero.asked() == Said(1, LOST, why=one_of(zero, 1) + " is gone: its connection broke without a goodbye")
+    assert one.asked() == Said(0, LOST, why=one_of(one, 0) + " does not hear this member any more")
+    for lines, other in ((zero, 1), (one, 0)):
+        with pytest.raises(MemberLost, match=rf"member {other} \(host {other}, ") as lost:
+            lines.ask(other, TELL)
+        assert lost.value.members == (other,)
+        lines.ask(2, TELL, other)
+    assert {two.asked().slot, two.asked().slot} == {0, 1}
+
+
+def one_of(lines: Messages, member: int) -> str:
+    return lines.office._peers[member].card.name

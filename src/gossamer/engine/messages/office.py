@@ -235,18 +235,33 @@ class Office:
             self._router.recv(copy=False)
 
     def _pass_on(self, said: Said) -> None:
-        if said.sender in self._peers:
-            self._peers[said.sender].parted = said.kind == BYE
-        self._deliver(said)
+        peer = self._peers.get(said.sender)
+        if peer is not None and said.kind == LOST:
+            self._lose(peer, "does not hear this member any more")
+        elif said.kind != LOST:
+            if peer is not None:
+                peer.parted = said.kind == BYE
+            self._deliver(said)
 
     def _lose(self, peer: Peer, how: str) -> None:
-        """A peer is gone: who asks it hears so, and nobody else."""
+        """A peer is gone: who asks it hears so, and nobody else. It is told, should it live after all."""
+        if self._watched.pop(peer.watch, None) is None:  # known already
+            return
+        self._poller.unregister(peer.watch)
         peer.gone, peer.broke = peer.gone or how, None
-        if self._watched.pop(peer.watch, None) is not None:
-            self._poller.unregister(peer.watch)
         self._hang_up(peer, 0)
+        if not peer.parted:
+            self._give_up(peer.card)
         self._parcels.drop(peer.card.member)
-        self._deliver(Said(peer.card.member, LOST))
+        self._deliver(Said(peer.card.member, LOST, why=f"{peer.card.name} {peer.gone}"))
+
+    def _give_up(self, card: Card) -> None:
+        """Say so on a connection of its own: what the old one still held may have been written over by now."""
+        socket = sockets.speaker(self._context, self.keys, card.key.encode(), card.address)
+        socket.connect(card.address)
+        head = Head(self.member, LOST, 0, NO_BODY, 0, 0, 0, (0, 0, 0, 0))
+        socket.send_multipart([written(self.realm, head), b""])
+        socket.close(sockets.LINGER)
 
     def _hang_up(self, peer: Peer, linger: int) -> None:
         with peer.lock:
