@@ -98,6 +98,12 @@ def test_every_type_of_number_travels(meet: Callable[..., list[Messages]]) -> No
         assert heard is not None and heard.dtype is dtype and heard.view(torch.uint8).equal(body.view(torch.uint8))
 
 
+def test_what_nobody_would_hear_is_not_sent(meet: Callable[..., list[Messages]]) -> None:
+    zero, _ = meet(2)
+    with pytest.raises(ValueError, match=rf"{LIMIT + 4} bytes; member 1 .* hears up to {LIMIT}"):
+        zero.ask(1, PUSH, body=torch.zeros(LIMIT // 4 + 1))
+
+
 def test_many_speak_to_one_at_once(meet: Callable[..., list[Messages]]) -> None:
     lines = meet(4)
 
@@ -226,7 +232,7 @@ def test_who_says_goodbye_has_left_and_is_not_mourned(meet: Callable[..., list[M
 
 def test_a_connection_that_broke_on_one_side_is_over_on_both(meet: Callable[..., list[Messages]]) -> None:
     zero, one, two = meet(3)
-    zero.office._see(zero.office._peers[1], sockets.ENDED)
+    zero.office._see(zero.office.peers[1], sockets.ENDED)
     zero.office._ring()
     assert zero.asked() == Said(1, LOST, why=one_of(zero, 1) + " is gone: its connection broke without a goodbye")
     assert one.asked() == Said(0, LOST, why=one_of(one, 0) + " does not hear this member any more")
@@ -239,4 +245,4 @@ def test_a_connection_that_broke_on_one_side_is_over_on_both(meet: Callable[...,
 
 
 def one_of(lines: Messages, member: int) -> str:
-    return lines.office._peers[member].card.name
+    return lines.office.peers[member].card.name

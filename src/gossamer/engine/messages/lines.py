@@ -48,7 +48,8 @@ class Messages:
 
     def ask(self, member: int, kind: int, slot: int = 0, *numbers: int, body: Tensor | None = None) -> None:
         """Say something to a member's service; on return the body is the caller's again."""
-        self.office.wait(member, self.office.send(member, kind, slot, padded(numbers), body))
+        peer = self.office.peers[member]
+        peer.wait(peer.send(kind, slot, padded(numbers), body))
 
     def heard(self, member: int) -> Said:
         """The next reply of a member; waits, and raises MemberLost when there will be none."""
@@ -58,7 +59,7 @@ class Messages:
             raise TimeoutError(f"member {member} is there, but has not replied within {PATIENCE:.0f} s") from None
         if said.kind == LOST:
             self._replies[member].put(said)  # for whoever asks next
-            self.office.check(member)
+            self.office.peers[member].check()
         return said
 
     def asked(self) -> Said:
@@ -67,7 +68,7 @@ class Messages:
 
     def reply(self, member: int, kind: int, slot: int = 0, *numbers: int, body: Tensor | None = None) -> None:
         """Begin to answer; never waits, so the body must stay as it is."""
-        self.office.send(member, kind, slot, padded(numbers), body)
+        self.office.peers[member].send(kind, slot, padded(numbers), body)
 
     def rest(self) -> None:
         """The service is over; what was said leaves by itself, at the latest when the office closes."""
