@@ -42,6 +42,7 @@ class Lines(Protocol):
     that is gone is MemberLost for who asks it or hears it, and LOST for who serves, where the carrier can tell.
     """
 
+    name: str | None  # None where torch carries them, as it does all else
     member: int
     size: int
 

@@ -19,6 +19,8 @@ PATIENCE = 1800.0  # seconds for a reply of a member that lives
 class Messages:
     """One member's lines to all others of one generation of a job."""
 
+    name: str | None = "keyed messages"
+
     def __init__(self, office: Office, member: int, size: int) -> None:
         self.member, self.size, self.office = member, size, office
         self._asks: SimpleQueue[Said] = SimpleQueue()
