@@ -17,9 +17,10 @@ import zmq
 
 from gossamer.engine.lines import ANSWER, BYE, DTYPES, LOST, PUSH, TELL, Said
 from gossamer.engine.lost import MemberLost
-from gossamer.engine.messages import Messages, card, office, secret, sockets
+from gossamer.engine.messages import card, office, secret, sockets
 from gossamer.engine.messages.frame import HEADER, PIECE, Head, written
 from gossamer.engine.messages.here import Here
+from gossamer.engine.messages.lines import Messages
 from gossamer.parts.refusal import Refused
 
 LIMIT = 4 << 20
