@@ -12,6 +12,7 @@ import pytest
 
 from gossamer.lab import Lab, bits_per_second, missing
 from gossamer.lab.rate import ETHERNET, mtu
+from gossamer.parts.refusal import Refused
 
 TALK = [sys.executable, "-S", str(Path(__file__).with_name("talk.py"))]
 HEADERS = 52  # bytes of TCP and IP in a packet, time stamps included
