@@ -27,9 +27,10 @@ import torch.distributed as dist
 import zmq
 
 from gossamer.engine.lines import ANSWER, BYE, PUSH
-from gossamer.engine.messages import Messages, secret
+from gossamer.engine.messages import secret
 from gossamer.engine.messages.frame import PIECE
 from gossamer.engine.messages.here import Here
+from gossamer.engine.messages.lines import Messages
 from gossamer.lab import Lab, bits_per_second
 
 BAR = 0.85

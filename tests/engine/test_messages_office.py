@@ -15,10 +15,12 @@ import torch
 import torch.distributed as dist
 import zmq
 
-from gossamer.engine.lines import ANSWER, BYE, DTYPES, LOST, PUSH, TELL
-from gossamer.engine.messages import Messages, card, office, secret, sockets
+from gossamer.engine.lines import ANSWER, BYE, DTYPES, LOST, PUSH, TELL, Said
+from gossamer.engine.lost import MemberLost
+from gossamer.engine.messages import card, office, secret, sockets
 from gossamer.engine.messages.frame import HEADER, PIECE, Head, written
 from gossamer.engine.messages.here import Here
+from gossamer.engine.messages.lines import Messages
 from gossamer.parts.refusal import Refused
 
 LIMIT = 4 << 20
@@ -72,7 +74,7 @@ class Intruder:
         self._context.term()
 
 
-@pytest.mark.parametrize("length", [0, 1, PIECE // 4, PIECE // 4 + 1, 1_000_000])
+@pytest.mark.parametrize("length", [0, 1, PIECE // 4, 15 * PIECE // 4 + 1, 1_000_000])
 def test_a_tensor_goes_there_and_back(meet: Callable[..., list[Messages]], length: int) -> None:
     zero, one = meet(2)
     body = torch.randn(length)
@@ -95,6 +97,12 @@ def test_every_type_of_number_travels(meet: Callable[..., list[Messages]]) -> No
         zero.ask(1, TELL, body=body)
         heard = one.asked().body
         assert heard is not None and heard.dtype is dtype and heard.view(torch.uint8).equal(body.view(torch.uint8))
+
+
+def test_what_nobody_would_hear_is_not_sent(meet: Callable[..., list[Messages]]) -> None:
+    zero, _ = meet(2)
+    with pytest.raises(ValueError, match=rf"{LIMIT + 4} bytes; member 1 .* hears up to {LIMIT}"):
+        zero.ask(1, PUSH, body=torch.zeros(LIMIT // 4 + 1))
 
 
 def test_many_speak_to_one_at_once(meet: Callable[..., list[Messages]]) -> None:
@@ -221,3 +229,21 @@ def test_who_says_goodbye_has_left_and_is_not_mourned(meet: Callable[..., list[M
         zero.ask(1, TELL)
     with pytest.raises(RuntimeError, match=r"member 1 .* has left"):
         zero.heard(1)
+
+
+def test_a_connection_that_broke_on_one_side_is_over_on_both(meet: Callable[..., list[Messages]]) -> None:
+    zero, one, two = meet(3)
+    zero.office._see(zero.office.peers[1], sockets.ENDED)
+    zero.office._ring()
+    assert zero.asked() == Said(1, LOST, why=one_of(zero, 1) + " is gone: its connection broke without a goodbye")
+    assert one.asked() == Said(0, LOST, why=one_of(one, 0) + " does not hear this member any more")
+    for lines, other in ((zero, 1), (one, 0)):
+        with pytest.raises(MemberLost, match=rf"member {other} \(host {other}, ") as lost:
+            lines.ask(other, TELL)
+        assert lost.value.members == (other,)
+        lines.ask(2, TELL, other)
+    assert {two.asked().slot, two.asked().slot} == {0, 1}
+
+
+def one_of(lines: Messages, member: int) -> str:
+    return lines.office.peers[member].card.name

@@ -24,8 +24,7 @@ def main() -> None:
         model(x).square().mean().backward()
         optimizer.step()
         if step == 0:
-            lines = session_of(model).courses[0].strands[0].lines
-            print(f"visits by {type(lines).__name__}", flush=True)
+            print(session_of(model).carried, flush=True)
     print(f"done {model(x).square().mean().item():.6f}", flush=True)
 
 

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from gossamer.engine.lines import ANSWER, BYE, LOST, PULL
 from gossamer.engine.lost import MemberLost
-from gossamer.engine.messages import Messages
+from gossamer.engine.messages.lines import Messages
 
 
 def serve(lines: Messages) -> None:

@@ -1,4 +1,4 @@
-"""One of four members is killed, another frozen, while all exchange messages: the rest name them in time and go on."""
+"""Members are killed or frozen while all exchange messages or train: the rest name them in time and go on."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ WORLD = 4
 
 
 class Scene:
-    """Four processes that exchange, and what they say, in order."""
+    """Processes that exchange, and what they say, in order."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, script: str, world: int) -> None:
         self.said: queue.Queue[tuple[int, str]] = queue.Queue()
         self.processes = []
-        for rank in range(WORLD):
-            env = environment(rank, WORLD, folder, [str(ROOT)])
-            self.processes.append(start(["-m", "tests.processes.exchanging"], env, subprocess.PIPE, subprocess.STDOUT))
+        for rank in range(world):
+            env = environment(rank, world, folder, [str(ROOT)])
+            self.processes.append(start(["-m", f"tests.processes.{script}"], env, subprocess.PIPE, subprocess.STDOUT))
             threading.Thread(target=self._listen, args=(rank,), daemon=True).start()
 
     def _listen(self, rank: int) -> None:
@@ -40,7 +40,7 @@ class Scene:
         until = time.monotonic() + seconds
         while found.keys() < ranks:
             rank, line = self.said.get(timeout=max(0.0, until - time.monotonic()))
-            assert re.match("ready|visits|lost|closed", line), f"member {rank}: {line}"
+            assert re.match("ready|visits|lost|closed|gossamer: ", line), f"member {rank}: {line}"
             if rank in ranks and line.startswith(words):
                 found.setdefault(rank, line)
         return found
@@ -57,7 +57,7 @@ class Scene:
 
 
 def test_the_rest_name_the_dead_and_go_on(tmp_path: Path) -> None:
-    scene, rest = Scene(tmp_path), set(range(WORLD))
+    scene, rest = Scene(tmp_path, "exchanging", WORLD), set(range(WORLD))
     try:
         scene.hear("visits", rest, 60.0)
         for victim, how, seconds in ((2, signal.SIGKILL, 5.0), (3, signal.SIGSTOP, 10.0)):
@@ -76,5 +76,23 @@ def test_the_rest_name_the_dead_and_go_on(tmp_path: Path) -> None:
             scene.processes[rank].stdin.close()  # type: ignore[union-attr]
         scene.hear("closed", rest, 15.0)
         assert [scene.processes[rank].wait(10.0) for rank in sorted(rest)] == [0, 0]
+    finally:
+        scene.end()
+
+
+def test_a_hub_and_its_members_train_on_without_the_dead(tmp_path: Path) -> None:
+    scene, rest = Scene(tmp_path, "outliving", 3), {0, 2}
+    try:
+        scene.hear("visits", {0, 1, 2}, 60.0)
+        scene.processes[1].kill()
+        for line in scene.hear("gossamer: member 1", rest, 10.0).values():
+            assert re.search(r"member 1 \(host 0, 127\.0\.0\.1:\d+\) is gone: its connection broke", line)
+        while not scene.said.empty():
+            scene.said.get()
+        scene.hear("visits", rest, 15.0)
+        for rank in rest:
+            scene.processes[rank].stdin.close()  # type: ignore[union-attr]
+        scene.hear("closed", rest, 15.0)
+        assert [scene.processes[rank].wait(15.0) for rank in sorted(rest)] == [0, 0]
     finally:
         scene.end()

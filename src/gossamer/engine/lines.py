@@ -13,7 +13,7 @@ from gossamer.parts.codec import Each, Max, Mean
 
 PULL, TELL, TRADE, PUSH, BYE, TAKEN, ANSWER, REST = KINDS = range(8)
 REPLIES = (TAKEN, ANSWER)
-LOST = 8  # never travels: the carrier's own word that a member has gone without a goodbye
+LOST = 8  # the carrier's own word: a member is gone; between carriers, that they hear each other no more
 WIRES: tuple[type[Mean] | type[Max] | type[Each], ...] = (Mean, Max, Each)
 DTYPES = (
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
@@ -32,6 +32,7 @@ class Said:
     slot: int = 0
     numbers: Numbers = (0, 0, 0, 0)
     body: Tensor | None = None
+    why: str = ""  # in words, for LOST
 
 
 class Lines(Protocol):
@@ -41,6 +42,7 @@ class Lines(Protocol):
     that is gone is MemberLost for who asks it or hears it, and LOST for who serves, where the carrier can tell.
     """
 
+    name: str | None  # None where torch carries them, as it does all else
     member: int
     size: int
 

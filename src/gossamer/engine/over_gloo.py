@@ -21,6 +21,8 @@ class OverGloo:
     Nothing but tensors of numbers travels. The death of one member is an error for all that have a line to it.
     """
 
+    name: str | None = None
+
     def __init__(self, asks: dist.ProcessGroup, replies: dist.ProcessGroup) -> None:
         self.member, self.size = dist.get_rank(), dist.get_world_size()
         self._asks, self._replies, self._unheard = asks, replies, 0

@@ -5,6 +5,7 @@ Main threads ask and hear; a serving thread is asked and replies. How that trave
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from contextlib import suppress
@@ -75,6 +76,8 @@ class Service:
             while len(gone) < self.size - 1:
                 said = self.lines.asked()
                 if said.kind in (BYE, LOST):
+                    if said.kind == LOST and said.sender not in gone:
+                        print(f"gossamer: {said.why}", file=sys.stderr, flush=True)
                     gone.add(said.sender)
                     self._part(said.sender)
                 else:

@@ -113,7 +113,7 @@ class Training:
         self.journal.write(Event(time.perf_counter() - self.began, what, member))
 
     def _header(self) -> Header:
-        settings = {"fabric": self.session.fabric.name, "kernel": kernel.in_use(), "route": self.course.route}
+        settings = {"fabric": self.session.carried, "kernel": kernel.in_use(), "route": self.course.route}
         return Header(
             "engine", repr(self.session.strategy), self.world.size, self.job.seed, self.job.task, repr(self.recipe),
             self.job.batch, self.job.steps, settings,

@@ -16,7 +16,7 @@ from torch.distributed.distributed_c10d import Store
 from gossamer.engine.fabrics.over_torch import OverTorch
 from gossamer.engine.job import Job
 from gossamer.engine.lines import FOR_EVER, Lines
-from gossamer.engine.messages import Messages
+from gossamer.engine.messages.lines import Messages
 from gossamer.engine.over_gloo import OverGloo
 from gossamer.engine.stepper import Stepper
 from gossamer.engine.turns import Turns

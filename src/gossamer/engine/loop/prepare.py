@@ -54,7 +54,7 @@ def prepare(
     if place.member == 0:
         tell(
             f"{place.size} worker{'s' * (place.size > 1)}, {text if isinstance(text, str) else named(played)}, "
-            f"fabric: {session.fabric.name}"
+            f"fabric: {session.carried}"
         )
         for thing in session.loaders if place.size > 1 else ():
             tell(said(thing, place.size))

@@ -61,6 +61,12 @@ class Session:
         self._graph: int | None = None  # the backward that is under way
         self._open: list[Course] = []
 
+    @property
+    def carried(self) -> str:
+        """What carries this session's wires; visits by name where they go another way."""
+        lines = self.courses[0].strands[0].lines
+        return self.fabric.name + ("" if lines is None or lines.name is None else f", visits by {lines.name}")
+
     def say(self, what: str, *, member: int | None = None, aloud: bool = True) -> None:
         """Tell whoever watches, and the journal, what is about this member or another."""
         if aloud:
@@ -89,7 +95,7 @@ class Session:
             return
         self.journal = journal = Journal(Path(folder) / f"journal-{self.place.member}.jsonl", self.say)
         world, names = self.world, [type(course.optimizer).__name__ for course in self.courses]
-        settings = {"fabric": self.fabric.name}
+        settings = {"fabric": self.carried}
         journal.write(
             Header("prepare", repr(self.strategy), world.size, world.seed, "own loop", ", ".join(names), 0, 0, settings)
         )

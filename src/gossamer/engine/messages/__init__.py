@@ -1,5 +1,1 @@
 """The messages fabric: asks and replies between any two members, keyed, where nobody else may wait."""
-
-from gossamer.engine.messages.lines import Messages
-
-__all__ = ["Messages"]

@@ -19,6 +19,8 @@ PATIENCE = 1800.0  # seconds for a reply of a member that lives
 class Messages:
     """One member's lines to all others of one generation of a job."""
 
+    name: str | None = "keyed messages"
+
     def __init__(self, office: Office, member: int, size: int) -> None:
         self.member, self.size, self.office = member, size, office
         self._asks: SimpleQueue[Said] = SimpleQueue()
@@ -48,7 +50,8 @@ class Messages:
 
     def ask(self, member: int, kind: int, slot: int = 0, *numbers: int, body: Tensor | None = None) -> None:
         """Say something to a member's service; on return the body is the caller's again."""
-        self.office.wait(member, self.office.send(member, kind, slot, padded(numbers), body))
+        peer = self.office.peers[member]
+        peer.wait(peer.send(kind, slot, padded(numbers), body))
 
     def heard(self, member: int) -> Said:
         """The next reply of a member; waits, and raises MemberLost when there will be none."""
@@ -58,7 +61,7 @@ class Messages:
             raise TimeoutError(f"member {member} is there, but has not replied within {PATIENCE:.0f} s") from None
         if said.kind == LOST:
             self._replies[member].put(said)  # for whoever asks next
-            self.office.check(member)
+            self.office.peers[member].check()
         return said
 
     def asked(self) -> Said:
@@ -67,7 +70,7 @@ class Messages:
 
     def reply(self, member: int, kind: int, slot: int = 0, *numbers: int, body: Tensor | None = None) -> None:
         """Begin to answer; never waits, so the body must stay as it is."""
-        self.office.send(member, kind, slot, padded(numbers), body)
+        self.office.peers[member].send(kind, slot, padded(numbers), body)
 
     def rest(self) -> None:
         """The service is over; what was said leaves by itself, at the latest when the office closes."""

@@ -12,45 +12,25 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
 
-import torch
 import zmq
-import zmq.utils.garbage  # now, not at the first send: its exit handler, which frees lent memory, must run after ours
-from torch import Tensor
 from zmq.utils import z85
 from zmq.utils.monitor import parse_monitor_message
 
-from gossamer.engine.lines import BYE, LOST, Numbers, Said, number_of
-from gossamer.engine.lost import MemberLost
+from gossamer.engine.lines import BYE, LOST, Said
 from gossamer.engine.messages import sockets
 from gossamer.engine.messages.card import Card
-from gossamer.engine.messages.frame import NO_BODY, PIECE, Head, Realm, read, written
+from gossamer.engine.messages.frame import Head, Realm, read
 from gossamer.engine.messages.parcels import Parcels
+from gossamer.engine.messages.peer import Peer
 from gossamer.parts.refusal import Refused
 
 GREETING = 5.0  # seconds for all handshakes
 GRACE = 0.5  # seconds after a connection broke in which a goodbye may still be read
 GLANCE = 100  # milliseconds between two looks at a connection that broke
 BURST = 64  # pieces read before anything else is looked at
-NAP = 0.2  # seconds between two looks at whether a peer is still there
-
-
-@dataclass
-class Peer:
-    """Another member, as this one knows it."""
-
-    card: Card
-    socket: sockets.Socket
-    watch: sockets.Socket
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    met: bool = False
-    gone: str | None = None  # how, once it is
-    broke: float | None = None  # when its connection did
-    parted: bool = False  # its last word was a goodbye
-    serial: int = 0
 
 
 class Office:
@@ -63,7 +43,7 @@ class Office:
         self._gate = sockets.gatekeeper(self._context)
         self._router, self.address = sockets.listener(self._context, self.keys, address)
         self._failures = self._router.get_monitor_socket(sockets.FAILED)
-        self._peers: dict[int, Peer] = {}
+        self.peers: dict[int, Peer] = {}
         self._parcels = Parcels()
         self._welcome: dict[bytes, int] = {}
         self._watched: dict[sockets.Socket, Peer] = {}
@@ -84,51 +64,17 @@ class Office:
 
     def connect(self, member: int, cards: Mapping[int, Card]) -> None:
         """Meet every other member; refused, by name, unless all prove to be who their cards say."""
-        self.member = member
         for other in cards.keys() - {member}:
-            card = cards[other]
-            socket = sockets.speaker(self._context, self.keys, card.key.encode(), card.address)
-            watch = socket.get_monitor_socket(sockets.BEGUN | sockets.FAILED | sockets.ENDED)
-            self._peers[other] = Peer(card, socket, watch)
-            self._coming.put(self._peers[other])
-            socket.connect(card.address)
+            peer = self.peers[other] = Peer(self._context, self.keys, cards[other], self.realm, member)
+            self._coming.put(peer)
+            peer.connect()
         self._ring()
         with self._changed:
-            self._changed.wait_for(lambda: all(p.met or p.gone for p in self._peers.values()), GREETING)
-        for peer in self._peers.values():
+            self._changed.wait_for(lambda: all(p.met or p.gone for p in self.peers.values()), GREETING)
+        for peer in self.peers.values():
             if not peer.met:
                 how = peer.gone or f"has not answered within {GREETING:g} s"
                 raise Refused(f"messages: {peer.card.name} {how}", "--interface, if that is the wrong way to it")
-
-    def send(
-        self, member: int, kind: int, slot: int, numbers: Numbers, body: Tensor | None
-    ) -> zmq.MessageTracker | None:
-        """Let a message leave in pieces; never waits. The body's memory is lent until the tracker is done."""
-        peer, tracker = self._peers[member], None
-        dtype = NO_BODY if body is None else number_of(body.dtype)
-        data = _bytes_of(body)
-        with peer.lock:
-            self.check(member)
-            peer.serial += 1
-            for offset in range(0, max(1, len(data)), PIECE):
-                head = Head(self.member, kind, slot, dtype, peer.serial, len(data), offset, numbers)
-                peer.socket.send(written(self.realm, head), zmq.SNDMORE)
-                tracker = peer.socket.send(data[offset : offset + PIECE], copy=False, track=True)
-        return tracker
-
-    def wait(self, member: int, tracker: zmq.MessageTracker | None) -> None:
-        """Wait until memory that was lent is free again."""
-        while tracker is not None and not tracker.done:
-            with suppress(zmq.NotDone):
-                tracker.wait(NAP)
-                return
-            self.check(member)
-
-    def check(self, member: int) -> None:
-        """Raise MemberLost if this peer is gone."""
-        peer = self._peers[member]
-        if peer.gone:
-            raise MemberLost(f"{peer.card.name} {peer.gone}", [member])
 
     def close(self) -> None:
         """Let what was said leave, as far as anybody hears it, and end all connections; once is enough."""
@@ -138,8 +84,8 @@ class Office:
         if self._thread.is_alive():
             self._ring()
             self._thread.join()
-        for peer in self._peers.values():
-            self._hang_up(peer, sockets.LINGER)
+        for peer in self.peers.values():
+            peer.hang_up()
         self._router.disable_monitor()
         for socket in (self._failures, self._router, self._gate):
             socket.close()
@@ -155,7 +101,7 @@ class Office:
             while not self._closing:
                 self._look()
         except BaseException as error:
-            for peer in list(self._peers.values()):
+            for peer in list(self.peers.values()):
                 self._lose(peer, f"is not heard any more, for reading failed: {error!r}")
             raise
 
@@ -237,27 +183,19 @@ class Office:
             self._router.recv(copy=False)
 
     def _pass_on(self, said: Said) -> None:
-        if said.sender in self._peers:
-            self._peers[said.sender].parted = said.kind == BYE
-        self._deliver(said)
+        peer = self.peers.get(said.sender)
+        if peer is not None and said.kind == LOST:
+            self._lose(peer, "does not hear this member any more")
+        elif said.kind != LOST:
+            if peer is not None:
+                peer.parted = said.kind == BYE
+            self._deliver(said)
 
     def _lose(self, peer: Peer, how: str) -> None:
         """A peer is gone: who asks it hears so, and nobody else."""
-        peer.gone, peer.broke = peer.gone or how, None
-        if self._watched.pop(peer.watch, None) is not None:
-            self._poller.unregister(peer.watch)
-        self._hang_up(peer, 0)
+        if self._watched.pop(peer.watch, None) is None:  # known already
+            return
+        self._poller.unregister(peer.watch)
+        peer.lose(how)
         self._parcels.drop(peer.card.member)
-        self._deliver(Said(peer.card.member, LOST))
-
-    def _hang_up(self, peer: Peer, linger: int) -> None:
-        with peer.lock:
-            if not peer.socket.closed:
-                peer.socket.disable_monitor()
-                peer.watch.close()
-                peer.socket.close(linger)
-
-
-def _bytes_of(body: Tensor | None) -> memoryview:
-    """A body's memory, as it lies."""
-    return memoryview(b"") if body is None or not body.numel() else body.view(torch.uint8).numpy().data
+        self._deliver(Said(peer.card.member, LOST, why=peer.told))
