@@ -29,7 +29,7 @@ def test_a_killed_worker_ends_all_hosts_and_is_named(tmp_path: Path) -> None:
         first, second = here.ended(10.0), there.ended(10.0)
         address = lab.hosts[0].address
     words = "rank 0 was killed by SIGKILL, and all others were stopped"
-    assert first[0] == second[0] == 137
+    assert (first[0], second[0]) == (137, 137), (first, second)
     assert f"gossamer: {words}" in first[1].splitlines()[-1]
     assert f"gossamer: host 0 ({address}, ranks 0-1): {words}" in second[1].splitlines()[-1]
 

@@ -6,6 +6,7 @@ Hosts that come and go are left to torch's own launcher.
 from __future__ import annotations
 
 import signal
+import time
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig
 
-from gossamer.engine.launch.agent import Agent, Elsewhere, Handler
-from gossamer.engine.launch.failure import Death, WorkerFailed, blamed, notes_in, only_secondary
+from gossamer.engine.launch.agent import LOOK, Agent, Elsewhere, Handler
+from gossamer.engine.launch.failure import MOMENT, Death, WorkerFailed, blamed, notes_in, only_secondary
 from gossamer.engine.launch.guard import Guard
 from gossamer.engine.launch.host import about
 from gossamer.engine.launch.meeting import Meeting, compare, meet
@@ -23,7 +24,10 @@ from gossamer.engine.launch.ties import Ties, Verdict
 from gossamer.parts.refusal import Refused
 
 CONNECT, JOIN = 15.0, 600.0  # seconds until the first launcher answers, and until all are there, unless told otherwise
-CAUSE = 3.0  # seconds in which the cause may come from another host, where workers here have only missed somebody
+CAUSE, QUIET = (
+    6.0,
+    2.5,
+)  # seconds in which the cause may come from another host, where workers here have only missed somebody
 
 
 class Stopped(Exception):
@@ -66,11 +70,13 @@ def together(
 
 
 def deaths(guard: Guard, error: ChildFailedError) -> list[Death]:
-    """How workers ended, and when, as near as it was seen."""
-    found = []
+    """How workers ended, and when, as it was seen: torch knows that to the second only, so the guard gets a moment."""
+    found, until = [], time.monotonic() + MOMENT
     for rank, failure in error.failures.items():
+        while failure.pid not in guard.deaths and time.monotonic() < until:
+            time.sleep(0.01)
         seen = guard.deaths.get(failure.pid)
-        when = float(failure.timestamp) if seen is None else seen.time
+        when = failure.timestamp + 1.0 if seen is None else seen.time
         found.append(Death(rank, failure.pid, failure.exitcode, when))
     return found
 
@@ -90,10 +96,12 @@ def _ours(ended: list[Death], ties: Ties, folder: Path) -> Exception:
     """Workers here have failed: why, unless they only missed somebody on another host, who has the say then."""
     notes = notes_in(folder)
     if only_secondary(ended, notes):
-        cause = ties.heard(CAUSE)
-        if cause is not None and cause.host != ties.meeting.number:
+        until, lost, cause = time.monotonic() + CAUSE, None, None
+        while cause is None and lost is None and time.monotonic() < until and len(ties.meeting.hosts) > 1:
+            cause, lost = ties.heard(LOOK), ties.lost(QUIET)
+        if cause is not None:
             return _passed_on(ties, cause)
-        if cause is None and (lost := ties.lost(CAUSE / 2)) is not None:
+        if lost is not None:
             return _said(ties, Stopped(f"{lost}, and all workers here were stopped", 1))
     return _said(ties, blamed(ended, notes))
 
