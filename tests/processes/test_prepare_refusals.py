@@ -74,16 +74,17 @@ def test_what_would_drift_apart_is_refused_by_name(member: Member) -> None:
     words = "take DistributedDataParallel off: prepare replaces it; nearest that works: prepare(model.module, ...)"
     refused(words, lambda: prepare(wrapped, sgd(wrapped)))
     refused(words, lambda: prepare(nn.Sequential(wrapped), sgd(wrapped)))
-    lone = torch.ones((), dtype=torch.float64, requires_grad=True)
-    rates = torch.optim.SGD([lone], lr=0.1)
-    member.prepare(model, first, second, nn.ParameterList([lone]), rates)
+    lone, free = nn.Parameter(torch.ones((), dtype=torch.float64)), torch.ones((), dtype=torch.float64).requires_grad_()
+    rates, last = torch.optim.SGD([lone], lr=0.1), torch.optim.SGD([free], lr=0.1)
+    refused("optimizer 2 (SGD) holds no parameter", lambda: prepare(model, first, second, rates))
+    member.prepare(model, first, second, nn.ParameterList([lone]), rates, last)
     member.prepare(wrapped.module, other, sgd(wrapped.module), sgd(other))
-    (loss_of(model, data(4)[member.rank :: 2]) * lone).backward()
-    for optimizer in (first, second, rates):
+    (loss_of(model, data(4)[member.rank :: 2]) * lone * free).backward()
+    for optimizer in (first, second, rates, last):
         optimizer.step()
-    for tensor in (*model.parameters(), lone):
+    for tensor in (*model.parameters(), lone, free):
         member.same(tensor)
-    assert lone.item() != 1.0
+    assert lone.item() != 1.0 != free.item()
     loss_of(wrapped.module, data(4)[member.rank :: 2]).backward()
     member.same(wrapped.module[0].weight.grad)
 

@@ -22,16 +22,20 @@ WRAPPERS = {  # what would exchange gradients a second time, and how it comes of
 
 
 def belong(models: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer]) -> None:
-    """Refuse an optimizer of other models, and a parameter that trains while no optimizer here steps it."""
+    """Refuse an optimizer of other models, and a parameter that trains while no optimizer here steps it.
+
+    A tensor of the user's own that is no `nn.Parameter` is no model's, and may have an optimizer to itself.
+    """
     if not models or not optimizers:
         return
     owned = {id(tensor) for model in models for tensor in model.parameters()}
     for number, optimizer in enumerate(optimizers):
-        if owned.isdisjoint(map(id, _held(optimizer))):
+        held = _held(optimizer)
+        if owned.isdisjoint(map(id, held)) and any(isinstance(tensor, nn.Parameter) for tensor in held):
             which = f"optimizer {number} ({type(optimizer).__name__})" if len(optimizers) > 1 else "the optimizer"
             raise Refused(
                 f"prepare: {which} holds no parameter of the model{'s' * (len(models) > 1)}",
-                "the model it was made for, too; a lone parameter as nn.ParameterList([it])",
+                "prepare the model it steps, too; a lone parameter in nn.ParameterList([...])",
             )
     stepped = {id(tensor) for optimizer in optimizers for tensor in _held(optimizer)}
     left = [name for name, tensor in _named(models) if tensor.requires_grad and id(tensor) not in stepped]

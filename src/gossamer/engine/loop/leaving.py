@@ -23,7 +23,8 @@ def refusals_in_one_line() -> None:
             before(kind, error, trace)
             return
         rank = f"rank {os.environ.get('RANK')}: " if int(os.environ.get("WORLD_SIZE", "1")) > 1 else ""
-        print(f"gossamer: {rank}{error}", file=sys.stderr, flush=True)
+        aside = sys.__stderr__ or sys.stderr  # torch's own hook, around this one, keeps what is said on sys.stderr
+        print(f"gossamer: {rank}{error}", file=aside, flush=True)
         if not (sys.flags.interactive or hasattr(sys, "ps1")):
             raise SystemExit(2)  # which python heeds here, and ends as always
 
