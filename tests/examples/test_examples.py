@@ -24,10 +24,20 @@ def test_an_example_runs(script: Path) -> None:
 
 def test_the_run_file_trains_the_task_beside_it(tmp_path: Path) -> None:
     door = [sys.executable, "-c", "from gossamer.cli.main import main; main()"]
-    words = ["train", str(ROOT / "examples" / "run.toml"), "--workers", "2", "--folder", str(tmp_path), "--json"]
+    words = [
+        "train",
+        str(ROOT / "examples" / "run.toml"),
+        "--workers",
+        "2",
+        "--epochs",
+        "10",
+        "--folder",
+        str(tmp_path),
+        "--json",
+    ]
     done = subprocess.run([*door, *words], capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["accuracy"] > 0.95
+    assert json.loads(done.stdout)["accuracy"] > 0.9
 
 
 def test_what_is_shown_of_them_is_what_is_there() -> None:

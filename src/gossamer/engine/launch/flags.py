@@ -53,7 +53,7 @@ def _once(flags: ArgumentParser) -> None:
     def clear(option_string: str) -> list[Any]:
         return list({id(found[0]): found for found in reversed(all_(option_string))}.values())
 
-    flags._get_option_tuples = clear  # type: ignore[method-assign, assignment]
+    flags._get_option_tuples = clear  # type: ignore[method-assign]
 
 
 def read(words: Sequence[str]) -> Namespace:
