@@ -6,6 +6,7 @@ import atexit
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 import torch.distributed as dist
@@ -199,7 +200,8 @@ def _lines(place: Place, strand: str, named: Named, *, keyed: bool) -> Lines:
     """Between the threads that ask and those that serve; a service may well not be asked for long."""
     if keyed:
         limit = WIDEST * sum(tensor.numel() for _, tensor in named) + SPARE
-        return Messages.open(place.store, f"{place.name}/{strand}", place.member, place.size, limit)
+        here = replace(Here.found(place.size), host=place.host)
+        return Messages.open(place.store, f"{place.name}/{strand}", place.member, place.size, limit, here)
     return OverGloo(dist.new_group(timeout=FOR_EVER, backend="gloo"), dist.new_group(backend="gloo"))
 
 
