@@ -12,6 +12,8 @@ from tests.processes.user import data, loss_of, net
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Replicate, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader
 
 import gossamer
 from gossamer.parts.refusal import Refused
@@ -48,10 +50,55 @@ def test_things_that_cannot_be_prepared(member: Member) -> None:
     refused("parameter 0.weight is a DTensor", lambda: prepare(odd, sgd(odd)))
     optimizer = sgd(model)
     member.prepare(model, optimizer)
-    refused("is prepared already", lambda: prepare(model, sgd(net())))
+    refused("is prepared already", lambda: prepare(model, torch.optim.Adam(model[2].parameters())))
     refused("is prepared already", lambda: prepare(net(), optimizer))
     refused("add_param_group", lambda: optimizer.add_param_group({"params": [torch.zeros(1, requires_grad=True)]}))
     refused("step(closure)", lambda: optimizer.step(lambda: 0.0))
+
+
+@everywhere(worlds=(2,), fabrics=("shared",))
+def test_what_would_drift_apart_is_refused_by_name(member: Member) -> None:
+    """Two optimizers of which one is forgotten; an optimizer of another model; a model that was wrapped."""
+    prepare, model, other = gossamer.prepare, net(), net()
+    first, second = sgd(model[0]), torch.optim.Adam(model[2].parameters())
+    left = "prepare: parameters 2.weight, 2.bias (2 in all) train, but no optimizer given to prepare steps them"
+    refused(f"{left}; nearest that works: give prepare every optimizer", lambda: prepare(model, first))
+    many = nn.Sequential(*(nn.Linear(2, 2) for _ in range(3)), nn.Linear(2, 2))
+    refused("0.weight, 0.bias, 1.weight, 1.bias, ... (6 in all) train", lambda: prepare(many, sgd(many[3])))
+    refused("parameters 1.0.weight, 1.0.bias, 1.2.weight", lambda: prepare(model, other, first, second))
+    refused("the optimizer holds no parameter of the model;", lambda: prepare(model, sgd(other)))
+    refused("optimizer 1 (SGD) holds no parameter of the model;", lambda: prepare(model, sgd(model), sgd(other)))
+    refused("there is no keyword 'stratgy'; nearest that works: strategy=", lambda: prepare(model, stratgy="x"))
+    refused("there is no keyword 'qq'; nearest that works: strategy, world", lambda: prepare(model, qq=1))
+    wrapped = DistributedDataParallel(net())
+    words = "take DistributedDataParallel off: prepare replaces it; nearest that works: prepare(model.module, ...)"
+    refused(words, lambda: prepare(wrapped, sgd(wrapped)))
+    refused(words, lambda: prepare(nn.Sequential(wrapped), sgd(wrapped)))
+    lone, free = nn.Parameter(torch.ones((), dtype=torch.float64)), torch.ones((), dtype=torch.float64).requires_grad_()
+    rates, last = torch.optim.SGD([lone], lr=0.1), torch.optim.SGD([free], lr=0.1)
+    refused("optimizer 2 (SGD) holds no parameter", lambda: prepare(model, first, second, rates))
+    member.prepare(model, first, second, nn.ParameterList([lone]), rates, last)
+    member.prepare(wrapped.module, other, sgd(wrapped.module), sgd(other))
+    (loss_of(model, data(4)[member.rank :: 2]) * lone * free).backward()
+    for optimizer in (first, second, rates, last):
+        optimizer.step()
+    for tensor in (*model.parameters(), lone, free):
+        member.same(tensor)
+    assert lone.item() != 1.0 != free.item()
+    loss_of(wrapped.module, data(4)[member.rank :: 2]).backward()
+    member.same(wrapped.module[0].weight.grad)
+
+
+@everywhere(worlds=(2,), fabrics=("shared",))
+def test_a_loader_that_is_missing_is_told_once(member: Member) -> None:
+    """A frozen half needs no optimizer."""
+    model, words = net(), "no loader was prepared: every worker reads what yours gives it\n"
+    model[0].requires_grad_(False)
+    member.prepare(model, torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1))
+    assert member.said.getvalue().count(words) == (member.rank == 0)
+    other = net()
+    member.prepare(other, sgd(other), DataLoader(data(4), batch_size=2))
+    assert member.said.getvalue().count(words) == (member.rank == 0)
 
 
 def _frozen(prepare: Callable[..., Any]) -> None:
@@ -92,7 +139,7 @@ def test_what_differs_between_ranks_is_named_on_every_rank(member: Member) -> No
     plain = lambda odd: _model(odd, lambda m: None)  # noqa: E731
     differing(member, "strategy is", plain, strategy=("allreduce", "local_sgd"))
     differing(member, "seed is 4, not 3", plain, seed=(3, 4))
-    differing(member, "things is", lambda odd: (*plain(False), *([net()] if odd else [])))
+    differing(member, "things is", lambda odd: (*plain(False), *([net().requires_grad_(False)] if odd else [])))
     wider = lambda odd: _model(odd, lambda m: m.__setitem__(0, nn.Linear(5, 8)))  # noqa: E731
     differing(member, "parameter 0.weight is 8 x 5 float32, not 7 x 5 float32", wider)
     finer = lambda odd: _model(odd, lambda m: m[2].double())  # noqa: E731

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from gossamer.cli.rows import Row, codecs
-from gossamer.cli.spelling import folded, nearest
+from gossamer.parts.spelling import folded, nearest
 from gossamer.parts import codec, payload, topology
 from gossamer.parts.refusal import Refused
 from gossamer.strategy.expression import parts

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from inspect import signature
 
-from gossamer.cli.spelling import folded, nearest
+from gossamer.parts.spelling import folded, nearest
 from gossamer.parts.codec import Codec
 from gossamer.parts.refusal import Refused
 from gossamer.strategy import CATALOG, AnyStrategy, Entry, Position, parse, position, slots

@@ -13,7 +13,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from gossamer.cli.spelling import nearest
+from gossamer.parts.spelling import nearest
 from gossamer.cli.train_settings import NAMES, Settings
 from gossamer.parts.refusal import Refused
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gossamer.cli import request as asked
-from gossamer.cli.spelling import nearest
+from gossamer.parts.spelling import nearest
 from gossamer.cli.train_settings import DEFAULT, Resolved, Settings
 from gossamer.parts.refusal import Refused, real, whole
 from gossamer.parts.world import World

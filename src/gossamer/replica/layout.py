@@ -91,7 +91,7 @@ class Layout:
         """The flat vector cut into the model's tensors; leading dimensions of `flat` are kept."""
         parts = flat.split_with_sizes([prod(tag.shape) for tag in self.tags], dim=-1)
         return [
-            part.view(*flat.shape[:-1], *tag.shape) if stride is None else part.as_strided(tag.shape, stride)
+            part.view((*flat.shape[:-1], *tag.shape)) if stride is None else part.as_strided(tag.shape, stride)
             for part, tag, stride in zip(parts, self.tags, self._strides, strict=True)
         ]
 

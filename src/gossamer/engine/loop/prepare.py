@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
@@ -13,6 +13,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from torch.utils.data import DataLoader
 
+from gossamer.engine.loop.fit import bare, belong, known
+from gossamer.engine.loop.leaving import refusals_in_one_line
 from gossamer.engine.loop.loader import said, shared_out
 from gossamer.engine.loop.opening import open_session, tell
 from gossamer.engine.loop.place import Place, asked, join
@@ -22,6 +24,7 @@ from gossamer.strategy import AnyStrategy, Exchange, Strategy, as_strategy, name
 
 _sessions: WeakKeyDictionary[nn.Module, Session] = WeakKeyDictionary()
 PLAIN = Strategy((Exchange(),))  # gradients averaged over all workers at every step
+KEYWORDS = ("strategy", "world", "fabric", "seed", "journal")
 _stepped: WeakSet[torch.optim.Optimizer] = WeakSet()
 
 
@@ -32,17 +35,21 @@ def prepare(
     fabric: str = "auto",
     seed: int = 0,
     journal: str | Path | None = None,
+    **mistaken: Never,
 ) -> Any:
     """Models, optimizers, loaders and schedulers, in any number and order, come back in that order, ready to train.
 
     After `loss.backward()` outside `model.no_sync()` gradients are mixed as the strategy says; `optimizer.step()` plays
     the rest of the step. A loader's batch size is the global one. Outside a launcher it is a world of one.
     """
+    refusals_in_one_line()
+    known(tuple(mistaken), KEYWORDS)
     _refuse(things)
-    place = join()
-    _whole(world, place)
     models = [thing for thing in things if isinstance(thing, nn.Module)]
     optimizers = [thing for thing in things if isinstance(thing, torch.optim.Optimizer)]
+    belong(models, optimizers)
+    place = join()
+    _whole(world, place)
     text = asked("strategy") or strategy
     played = parse(text) if isinstance(text, str) else as_strategy(text)
     session = open_session(place, models, optimizers, played, fabric=asked("fabric") or fabric, seed=seed)
@@ -56,9 +63,16 @@ def prepare(
             f"{place.size} worker{'s' * (place.size > 1)}, {text if isinstance(text, str) else named(played)}, "
             f"fabric: {session.fabric.name}"
         )
-        for thing in session.loaders if place.size > 1 else ():
-            tell(said(thing, place.size))
+        for line in _loading(session.loaders, place.size):
+            tell(line)
     return given[0] if len(given) == 1 else given
+
+
+def _loading(loaders: list[DataLoader[Any]], size: int) -> list[str]:
+    """How batches are shared out over several members, or that none are."""
+    if size > 1 and not loaders:
+        return ["no loader was prepared: every worker reads what yours gives it"]
+    return [said(loader, size) for loader in loaders] if size > 1 else []
 
 
 def session_of(model: nn.Module) -> Session:
@@ -98,6 +112,8 @@ def _refuse(things: tuple[Any, ...]) -> None:
             )
         if thing in _sessions if isinstance(thing, nn.Module) else thing in _stepped:
             raise Refused(f"prepare: this {type(thing).__name__} is prepared already", "preparing it once")
+        if isinstance(thing, nn.Module):
+            bare(thing)
 
 
 def _shared(loader: DataLoader[Any], place: Place, seed: int) -> DataLoader[Any]:
