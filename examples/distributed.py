@@ -29,4 +29,5 @@ for _ in range(8):
 
 with gossamer.averaged(model), torch.no_grad():
     accuracy = (model(test[0]).argmax(1) == test[1]).float().mean().item()
-print(f"accuracy {accuracy:.3f}")
+if not torch.distributed.is_initialized() or torch.distributed.get_rank() == 0:
+    print(f"accuracy {accuracy:.3f}")

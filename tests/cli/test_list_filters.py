@@ -113,6 +113,8 @@ def test_an_unknown_word_is_refused_with_the_nearest(words: tuple[str, ...], nea
 
 
 def test_a_word_like_no_other_is_told_all_there_are() -> None:
+    for name in ("nosuch", "banana", "elastic"):
+        assert refused("list", name).endswith("nearest that works: gossamer list\n")
     assert "gradients, parameters, deltas" in refused("list", "--exchange", "weights")
     assert "rotating partners or random partners" in refused("list", "--pattern", "r")
     assert "is none of" in refused("list", "--sync", "")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.cli.ask import ask, refused, told
 
 from gossamer.cli.train_file import read, written
-from gossamer.cli.train_settings import Settings, resolve
+from gossamer.cli.train_settings import NAMES, Settings, resolve
 from gossamer.parts.refusal import Refused
 
 OWN = """
@@ -40,7 +40,8 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("workers = 2\nbatches = 3\n", "run.toml, line 2: there is no field 'batches'"),
         ("batches = 3\n", "nearest that works: batch"),
-        ("stratgy = 'sgp'\n", "the fields are strategy, workers, seed"),
+        ("stratgy = 'sgp'\n", "nearest that works: strategy; the fields are strategy, workers, seed"),
+        ("qqqqqq = 1\n", "there is no field 'qqqqqq'; nearest that works: the fields are strategy, workers, seed"),
         ("seed = 0\nworkers = 'four'\n", "run.toml, line 2: workers must be a whole number, not 'four'"),
         ("workers = 4.5\n", "run.toml, line 1: workers must be a whole number, not 4.5"),
         ("workers = true\n", "workers must be a whole number, not True"),
@@ -99,6 +100,14 @@ def test_epochs_become_steps_and_say_so() -> None:
     found = told("train", "--dry-run", "--epochs", "2", "--workers", "3", "--batch", "10")
     assert found["settings"]["steps"] == 80
     assert found["from"]["steps"] == "--epochs: 2 epochs of 1,198 samples"
+    assert (found["settings"]["epochs"], found["from"]["epochs"]) == (None, "--epochs: in steps from here on")
+
+
+def test_a_dry_run_shows_every_setting_also_those_nobody_set() -> None:
+    rows = {line.split()[0]: line.split()[1:] for line in ask("train", "--dry-run").stdout.splitlines()}
+    assert set(NAMES) <= set(rows)
+    for name in ("clip", "trouble", "path"):
+        assert rows[name] == ["not", "set", "default"]
 
 
 def test_a_module_lies_beside_the_file(tmp_path: Path) -> None:

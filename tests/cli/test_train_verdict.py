@@ -74,7 +74,7 @@ def test_the_numbers_of_a_run(tmp_path: Path) -> None:
         "compute 6 ms  send 500 µs  wait 1 ms  data 100 µs",
         "79% of the time is compute",
         "410 kB sent per member, 4.1 kB a step",
-        "nobody stands out",
+        "nobody stands out: members' own work differs by 1.00x",
         "shared memory",
     ):
         assert words in shown, words
@@ -91,7 +91,10 @@ def test_the_numbers_of_a_run(tmp_path: Path) -> None:
         ),
         ({"data": 0.002}, "member 3: data takes 2 ms a step, 20x the others", None),
         ({"wait": 0.0}, "member 3 waits least, 0 s a step against 1 ms: the others wait for it", None),
-        ({"compute": 0.0061}, "nobody stands out", None),
+        ({"compute": 0.0061}, "nobody stands out: members' own work differs by 1.02x", None),
+        ({"compute": 0.0068}, "nobody stands out: members' own work differs by 1.13x", None),
+        ({"compute": 0.0072}, "member 3: compute takes 7.2 ms a step, 1.2x the others", None),
+        ({"wait": 0.0003}, "nobody stands out: members' own work differs by 1.00x", None),
     ],
 )
 def test_who_is_slow_and_why(last: dict[str, float], why: str, next_: str | None, tmp_path: Path) -> None:

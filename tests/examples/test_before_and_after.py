@@ -42,6 +42,5 @@ def test_at_most_five_lines_are_changed() -> None:
 def test_four_workers_train_as_one_process_does(launcher: str) -> None:
     alone = accuracies(str(EXAMPLES / "plain.py"))
     together = accuracies(*LAUNCHERS[launcher], "--nproc-per-node", "2", str(EXAMPLES / "distributed.py"))
-    assert len(alone) == 1 and len(together) == 2
-    assert len(set(together)) == 1, "the exact average is the same everywhere"
-    assert abs(together[0] - alone[0]) < 0.03 and min(alone[0], *together) > 0.9
+    assert len(alone) == len(together) == 1, "one of many workers prints"
+    assert abs(together[0] - alone[0]) < 0.03 and min(alone[0], together[0]) > 0.9

@@ -137,7 +137,7 @@ def test_workers_end_with_their_launcher(number: signal.Signals, code: int, tmp_
         ([], "there is no script; nearest that works: gossamer run"),
         (["nothing.py"], "there is no script 'nothing.py'"),
         (["."], "'.' is a folder, not a script"),
-        (["-m", "no_such_module"], "there is no module 'no_such_module'"),
+        (["-m", "no_such_module"], "or on PYTHONPATH\n"),
         (["--no-python", "no-such-command"], "there is no command 'no-such-command'"),
         (["--no-python", "-m", "json.tool"], "contradict"),
         (["--nproc-per-node", "0", SCENE], "nproc-per-node must be from 1 to 1024, not 0"),
@@ -145,8 +145,10 @@ def test_workers_end_with_their_launcher(number: signal.Signals, code: int, tmp_
         (["--nnodes", "0", SCENE], "nnodes must be from 1"),
         (["--nnodes", "a:b", SCENE], "--nnodes a:b is no number of hosts"),
         (["--monitor-interval", "0", SCENE], "--monitor-interval must lie above 0"),
+        (["--nprocs", "2", SCENE], "there is no flag --nprocs; nearest that works: --nproc-per-node\n"),
+        (["--r", "2", SCENE], "ambiguous option: --r could match --rdzv-backend, --rdzv-endpoint, "),
         (["--fabrik", "torch", SCENE], "there is no flag --fabrik; nearest that works: --fabric"),
-        (["--fabric", "wool", SCENE], "invalid choice: 'wool' (choose from 'auto', 'shared', 'torch')"),
+        (["--fabric", "wool", SCENE], "invalid choice: 'wool' (choose from 'auto', 'shared', 'hosts', 'torch')"),
         (["--max-restarts", "x", SCENE], "invalid int value: 'x'"),
         (["--master-port", "99999", SCENE], "99999"),
     ],
@@ -156,6 +158,20 @@ def test_bad_input_is_one_line(words: list[str], said: str, tmp_path: Path, monk
     lines = refused("run", *words)
     assert said in lines
     assert len(lines.splitlines()) == 1
+
+
+def test_only_a_script_of_a_like_name_is_suggested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("")
+    assert "nearest" not in refused("run", "nope.py")
+    assert refused("run", "trian.py").endswith("nearest that works: train.py\n")
+    assert refused("run", ".").endswith("'.' is a folder, not a script; nearest that works: train.py\n")
+    (tmp_path / "other.py").write_text("")
+    assert "nearest" not in refused("run", ".")
+
+
+def test_a_flag_cut_short_is_clear_if_it_stands_for_one_however_spelt() -> None:
+    assert read(["--nproc", "3", SCENE]).workers == read(["--nproc=3", SCENE]).workers == 3
 
 
 def test_a_strategy_that_cannot_be_read_is_pointed_at() -> None:

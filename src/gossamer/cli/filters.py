@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from gossamer.cli.rows import Row, codecs
-from gossamer.parts.spelling import folded, nearest
 from gossamer.parts import codec, payload, topology
 from gossamer.parts.refusal import Refused
+from gossamer.parts.spelling import folded, nearest
 from gossamer.strategy.expression import parts
 
 NONE, ANY = "none", "any"

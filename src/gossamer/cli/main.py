@@ -35,6 +35,7 @@ A strategy is an expression: a name from the catalogue, with options, or parts p
 """
 
 CALLERS = ("gossamer.tasks.build", "gossamer.tasks.task", "gossamer.sim.", "gossamer.replica.")
+KINDS = {"integer": "a whole number", "number": "a number", "float": "a number"}  # what typer says, what we say
 INTERRUPTED = 130  # what a shell reports for Ctrl-C
 
 
@@ -67,7 +68,21 @@ class Door(TyperGroup):
 
 
 class Command(TyperCommand):
-    """A command whose help shows --help as the flag it is, without a type."""
+    """A command whose help shows --help as the flag it is, without a type; a value of the wrong kind is named."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        typed = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            option = getattr(error.param, "opts", [""])[-1]
+            value = _value(typed, option)
+            kind = next((ours for theirs, ours in KINDS.items() if f"valid {theirs}" in error.message), None)
+            if value is None or kind is None:
+                raise
+            from gossamer.parts.refusal import Refused
+
+            raise Refused(f"{ctx.info_name}: {option} must be {kind}, not {value!r}") from None
 
     def get_help_option(self, ctx: Any) -> Any:
         option = super().get_help_option(ctx)
@@ -84,6 +99,13 @@ class Resuming(Command):
         for place in reversed(bare):
             args = [*args[: place + 1], NEWEST, *args[place + 1 :]]
         return super().parse_args(ctx, args)
+
+
+def _value(args: list[str], option: str) -> str | None:
+    """What was last typed for an option."""
+    after = {place + 1: word.partition("=") for place, word in enumerate(args) if word.split("=")[0] == option}
+    said = [text if sign else args[place] for place, (_, sign, text) in after.items() if sign or place < len(args)]
+    return said[-1] if said else None
 
 
 def _last_or_flag(args: list[str], place: int) -> bool:

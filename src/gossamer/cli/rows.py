@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from inspect import signature
 
-from gossamer.parts.spelling import folded, nearest
 from gossamer.parts.codec import Codec
 from gossamer.parts.refusal import Refused
+from gossamer.parts.spelling import folded, nearest
 from gossamer.strategy import CATALOG, AnyStrategy, Entry, Position, parse, position, slots
 from gossamer.strategy.entry import OURS
 from gossamer.strategy.systems import OUTSIDE, PLACED, SYSTEMS

@@ -13,9 +13,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from gossamer.parts.spelling import nearest
 from gossamer.cli.train_settings import NAMES, Settings
 from gossamer.parts.refusal import Refused
+from gossamer.parts.spelling import nearest
 
 KINDS = {dict: "a table", int: "a whole number", float: "a number", str: "text"}
 MOST = 1 << 20  # bytes: what is longer is no run file
@@ -33,7 +33,8 @@ def read(path: Path) -> dict[str, Any]:
         name = key.replace("-", "_")
         where = f"{path}{_line(text, key)}"
         if name not in NAMES:
-            raise Refused(f"{where}: there is no field {key!r}; the fields are {', '.join(NAMES)}", nearest(key, NAMES))
+            near, all_ = nearest(key, NAMES), f"the fields are {', '.join(NAMES)}"
+            raise Refused(f"{where}: there is no field {key!r}", f"{near}; {all_}" if near else all_)
         if name in found:
             raise Refused(f"{where}: {name} is given twice")
         found[name] = _typed(where, name, value)

@@ -12,10 +12,10 @@ from pathlib import Path
 from shlex import quote
 
 from gossamer.cli.perform import slug
-from gossamer.parts.spelling import nearest
 from gossamer.cli.train_file import written
 from gossamer.cli.train_settings import NEWEST, Settings
 from gossamer.parts.refusal import Refused
+from gossamer.parts.spelling import nearest
 
 SETTINGS, JOB, CHECKPOINTS = "run.toml", "job.json", "checkpoints"
 

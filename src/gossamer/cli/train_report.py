@@ -27,8 +27,8 @@ def settings(request: Request, as_json: bool) -> None:
         return
     table = Table.grid(padding=(0, 3, 0, 0))
     for name, value in said.items():
-        if value is not None:
-            table.add_row(name, Text(told_value(value)), Text(origins[name], style="dim"))
+        told_as = Text("not set", style="dim") if value is None else Text(told_value(value))
+        table.add_row(name, told_as, Text(origins[name], style="dim"))
     out().print(table)
     out().print(Text(request.shares, style="dim"))
 

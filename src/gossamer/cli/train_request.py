@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gossamer.cli import request as asked
-from gossamer.parts.spelling import nearest
 from gossamer.cli.train_settings import DEFAULT, Resolved, Settings
 from gossamer.parts.refusal import Refused, real, whole
+from gossamer.parts.spelling import nearest
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.strategy import AnyStrategy, fits, parse
@@ -143,5 +143,5 @@ def _length(resolved: Resolved, samples: int) -> Resolved:
         if getattr(said, name) is None:
             found[name], why[name] = ceil(steps / times), f"{DEFAULT}: {times} times"
     if said.epochs is not None:
-        found["epochs"] = None  # said in steps from here on
+        found["epochs"], why["epochs"] = None, f"{resolved.origins['epochs']}: in steps from here on"
     return resolved.filled(found, why)

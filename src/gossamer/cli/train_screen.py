@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.cli.report_screen import COLOURS
-from gossamer.cli.train_told import advice, why_slow
+from gossamer.cli.train_told import advice, even, why_slow
 from gossamer.cli.train_verdict import Verdict
 from gossamer.cli.units import told_bytes, told_seconds, told_share, told_small, told_workers
 
@@ -57,7 +57,7 @@ def _speed(found: Verdict) -> Iterator[tuple[str, Text]]:
     each = told_bytes(found.sent / found.played)
     yield "bytes", Text(f"{told_bytes(found.sent)} sent per member, {each} a step")
     if found.request.world.size > 1 and found.step:
-        yield "slowest", Text(why_slow(found.slow) if found.slow is not None else "nobody stands out")
+        yield "slowest", Text(why_slow(found.slow) if found.slow is not None else even(found.spread))
 
 
 def _events(found: Verdict) -> Iterator[tuple[str, Text]]:

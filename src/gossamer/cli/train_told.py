@@ -23,6 +23,11 @@ def why_slow(slow: Slow) -> str:
     return f"member {slow.member}: {slow.span} takes {mine} a step{times}"
 
 
+def even(spread: float) -> str:
+    """That nobody does hold the others up, and how far members lie apart all the same."""
+    return f"nobody stands out: members' own work differs by {spread:.2f}x"
+
+
 def advice(found: Verdict) -> str | None:
     """The one thing that the numbers say to try next, if they say any."""
     settings, slow, step = found.request.settings, found.slow, found.step
@@ -74,6 +79,7 @@ def told(found: Verdict) -> dict[str, object]:
         "seconds_to_target": found.to_target,
         "best_accuracy": None if found.best is None else found.best.accuracy,
         "divergence": None if found.last is None else found.last.divergence,
+        "spread": found.spread,
         "slowest": None if slow is None else {**vars(slow), "why": why_slow(slow)},
         "next": advice(found),
         "events": [{"seconds": e.time, "what": e.what, "member": e.member} for e in in_order(found.events)],

@@ -33,6 +33,7 @@ class Verdict:
     exchange: float
     sent: float
     slow: Slow | None
+    spread: float  # the slowest member's own seconds over those of the others
     events: Sequence[Event]
     fabric: str | None
     kernel: str | None
@@ -66,6 +67,7 @@ def verdict(request: Request, folder: Path, tally: Tally, failure: str | None, r
         exchange=summary.exchange_share(split),
         sent=tally.sent,
         slow=summary.slowest(tally.splits),
+        spread=summary.spread(tally.splits),
         events=[event for event in tally.events if event.what != SERVED],
         fabric=carried.get("fabric"),
         kernel=carried.get("kernel"),

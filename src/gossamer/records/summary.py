@@ -12,6 +12,7 @@ from gossamer.records.record import STILL, Evaluation, Event, StepRecord
 
 EXCHANGE = ("encode", "send", "wait")
 NOTABLE = 0.05  # of a step: less than that is noise
+EVEN = 1.15  # times what the others take: less than that is noise, too
 
 
 def bytes_sent_per_member(records: Iterable[StepRecord | Event], workers: int) -> float:
@@ -86,7 +87,7 @@ class Slow:
 
 
 def slowest(splits: Mapping[int, Mapping[str, float]]) -> Slow | None:
-    """Who holds the others up by a notable share of a step, and in which span; None where nobody does.
+    """Who holds the others up by a notable share of a step, and in which span; None where members are even.
 
     A member's own seconds are all but sending and waiting, since who is early waits for who is late.
     """
@@ -98,11 +99,24 @@ def slowest(splits: Mapping[int, Mapping[str, float]]) -> Slow | None:
     spans = sorted({span for split in splits.values() for span in split if span not in ("send", "wait")})
     if late[member] <= NOTABLE * step:
         member, spans = min(splits, key=lambda each: splits[each].get("wait", 0.0)), ["wait"]
-        if -_beyond(splits, member, lambda split: split.get("wait", 0.0)) <= NOTABLE * step:
+        saved = -_beyond(splits, member, lambda split: split.get("wait", 0.0))
+        if step < EVEN * (step - saved):  # what the others would gain by not waiting for it
             return None
+    elif spread(splits) < EVEN:
+        return None
     span = max(spans, key=lambda each: _beyond(splits, member, lambda split: split.get(each, 0.0)))
     seconds = splits[member].get(span, 0.0)
     return Slow(member, span, seconds, seconds - _beyond(splits, member, lambda split: split.get(span, 0.0)))
+
+
+def spread(splits: Mapping[int, Mapping[str, float]]) -> float:
+    """How many times the median of the others' own seconds the slowest member takes; 1 where nobody does anything."""
+    if len(splits) < 2:
+        return 1.0
+    own = {member: _own(split) for member, split in splits.items()}
+    last = max(own, key=lambda each: own[each])
+    usual = median(seconds for member, seconds in own.items() if member != last)
+    return own[last] / usual if usual > 0 else 1.0
 
 
 def _own(split: Mapping[str, float]) -> float:

@@ -11,16 +11,17 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from torch.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
 from torch.distributed.run import determine_local_world_size, get_args_parser, parse_min_max_nnodes
 
 from gossamer.parts.refusal import Refused, whole
+from gossamer.parts.spelling import nearest
 from gossamer.strategy import parse
 
 FABRICS = ("auto", "shared", "hosts", "torch")
-EXAMPLE = "gossamer run --nproc-per-node 4 train.py"
+EXAMPLE = "gossamer run --nproc-per-node 4 SCRIPT"
 ABOUT = """Start a script on many workers: torchrun with a strategy. Whatever torchrun takes is taken here and means
 the same; one host without a rendezvous is --standalone, on loopback. Workers end with their launcher, and when one
 fails all do, with its traceback last."""
@@ -41,7 +42,18 @@ def parser() -> ArgumentParser:
         raise Refused(*_mistake(flags, message))
 
     flags.error = error  # type: ignore[method-assign]
+    _once(flags)
     return flags
+
+
+def _once(flags: ArgumentParser) -> None:
+    """A flag cut short is clear where all that it may stand for are spellings of one."""
+    all_ = flags._get_option_tuples
+
+    def clear(option_string: str) -> list[Any]:
+        return list({id(found[0]): found for found in reversed(all_(option_string))}.values())[::-1]
+
+    flags._get_option_tuples = clear  # type: ignore[method-assign]
 
 
 def read(words: Sequence[str]) -> Namespace:
@@ -72,7 +84,7 @@ def _mistake(flags: ArgumentParser, message: str) -> tuple[str, str | None]:
         return f"run: {message.removeprefix('argument ')}", None
     wrong = message.removeprefix("unrecognized arguments: ").split(" ")[0].split("=")[0]
     known = [option for action in flags._actions for option in action.option_strings]
-    return f"run: there is no flag {wrong}", next(iter(get_close_matches(wrong, known, 1)), None)
+    return f"run: there is no flag {wrong}", nearest(wrong, known)
 
 
 def _runnable(asked: Namespace) -> None:
@@ -83,21 +95,21 @@ def _runnable(asked: Namespace) -> None:
             raise Refused("run: --no-python and --module contradict each other", "one of them")
         top = name.partition(".")[0]
         if top not in sys.builtin_module_names and PathFinder.find_spec(top, [os.getcwd(), *sys.path]) is None:
-            raise Refused(f"run: there is no module {name!r}", EXAMPLE)
+            raise Refused(f"run: there is no module {name!r} in {os.getcwd()} or on PYTHONPATH")
     elif asked.no_python:
         if shutil.which(name) is None:
             raise Refused(f"run: there is no command {name!r} that can be run")
     elif not Path(name).exists():
         raise Refused(f"run: there is no script {name!r} in {os.getcwd()}", _like(name))
     elif Path(name).is_dir() and not (Path(name) / "__main__.py").exists():
-        raise Refused(f"run: {name!r} is a folder, not a script", _like(name + "/"))
+        scripts = sorted(map(str, Path(name).glob("*.py")))
+        raise Refused(f"run: {name!r} is a folder, not a script", scripts[0] if len(scripts) == 1 else None)
 
 
 def _like(name: str) -> str | None:
-    """The script most like this one in its folder."""
-    where = Path(name).parent if not name.endswith("/") else Path(name)
-    scripts = [str(path) for path in sorted(where.glob("*.py"))]
-    return next(iter([*get_close_matches(name, scripts, 1), *scripts[:1]]), None)
+    """The script in its folder whose name is like this one, if any is."""
+    scripts = {path.stem: str(path) for path in sorted(Path(name).parent.glob("*.py"))}
+    return next((scripts[stem] for stem in get_close_matches(Path(name).stem, scripts, 1)), None)
 
 
 def _count(text: str) -> int:
