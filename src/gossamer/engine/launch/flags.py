@@ -54,7 +54,7 @@ def _once(flags: ArgumentParser) -> None:
     all_ = flags._get_option_tuples
 
     def clear(option_string: str) -> list[Any]:
-        return list({id(found[0]): found for found in reversed(all_(option_string))}.values())
+        return list({id(found[0]): found for found in reversed(all_(option_string))}.values())[::-1]
 
     flags._get_option_tuples = clear  # type: ignore[method-assign]
 

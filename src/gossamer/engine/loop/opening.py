@@ -27,6 +27,7 @@ from gossamer.engine.loop.lookout import Lookout
 from gossamer.engine.loop.place import Place, alone
 from gossamer.engine.loop.session import Session, watch_for_failure
 from gossamer.engine.loop.strand import Strand
+from gossamer.engine.messages.here import Here
 from gossamer.engine.messages.lines import Messages
 from gossamer.engine.over_gloo import OverGloo
 from gossamer.engine.shared import NoRoom, Unshared
