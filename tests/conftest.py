@@ -1,4 +1,4 @@
-"""What tests share: one thread per process, and crews of real workers that are started once and reused."""
+"""What tests share: one thread per process, crews of real workers that are started once and reused, and hosts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from gossamer.engine.crew import Crew
+from gossamer.lab import Lab, missing
 
 torch.set_num_threads(1)
 ROOT = Path(__file__).parent.parent
@@ -39,3 +40,12 @@ def crew(request: pytest.FixtureRequest, crews: Callable[[int], Crew]) -> Crew:
 def four(crews: Callable[[int], Crew]) -> Crew:
     """Four real workers, for tests that need just them."""
     return crews(4)
+
+
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[Lab]:
+    """Four hosts made of namespaces, with links as fast as they come."""
+    if (why := missing()) is not None:
+        pytest.skip(why)
+    with Lab(hosts=4) as lab:
+        yield lab

@@ -32,7 +32,7 @@ def test_show_of_4096_gossiping_workers_answers_in_two_seconds(topology: str) ->
 def test_help_names_every_command_and_shows_examples() -> None:
     result = ask("--help")
     assert result.exit_code == 0
-    for word in ("list", "show", "rehearse", "gossamer show 'local_sgd(every=8)'"):
+    for word in ("list", "show", "rehearse", "train", "run", "lab", "gossamer show 'local_sgd(every=8)'"):
         assert word in result.stdout
 
 

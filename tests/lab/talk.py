@@ -1,50 +1,30 @@
-"""What hosts say to each other in the tests: `serve ADDRESS` hears messages, `send ADDRESS COUNT TIMES` times them."""
+"""Hosts of a lab that talk: one hears messages, another times them."""
 
 from __future__ import annotations
 
-import socket
+import subprocess
 import sys
-from statistics import median
-from time import perf_counter, sleep
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-PORT = 5000
-PAUSE = 0.003  # seconds between messages, in which a link's buckets fill
+from gossamer.lab import Lab
 
-
-def serve(address: str) -> None:
-    """Answer each message with one byte once it is whole; for one caller after the other."""
-    with socket.create_server((address, PORT)) as door:
-        print("ready", flush=True)
-        while True:
-            line, _ = door.accept()
-            with line:
-                hear(line)
+TALK = [sys.executable, "-S", str(Path(__file__).with_name("caller.py"))]
 
 
-def hear(line: socket.socket) -> None:
-    """Hear messages, each with its length first, until the caller leaves."""
-    room = bytearray(1 << 20)
-    while head := line.recv(8):
-        left = int.from_bytes(head, "big")
-        while left:
-            left -= line.recv_into(room, min(left, len(room)))
-        line.sendall(b".")
+@contextmanager
+def listening(lab: Lab, host: int, port: int = 5000) -> Iterator[str]:
+    """The address of a host that hears messages."""
+    address = lab.hosts[host].address
+    with lab.start(host, [*TALK, "serve", address, str(port)], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None and server.stdout.readline() == "ready\n"
+        yield address
+        server.kill()
 
 
-def send(address: str, count: int, times: int) -> None:
-    """Print the median seconds of a message so long, from its beginning to the answer; the first only warms up."""
-    message, spans = bytes(count), []
-    with socket.create_connection((address, PORT), timeout=20) as line:
-        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for _ in range(times + 1):
-            sleep(PAUSE)
-            began = perf_counter()
-            line.sendall(count.to_bytes(8, "big"))
-            line.sendall(message)
-            line.recv(1)
-            spans.append(perf_counter() - began)
-    print(median(spans[1:]))
-
-
-if __name__ == "__main__":
-    serve(sys.argv[2]) if sys.argv[1] == "serve" else send(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+def seconds(lab: Lab, host: int, address: str, count: int, times: int) -> float:
+    """How long a message of so many bytes takes from a host to an address."""
+    command = [*TALK, "send", address, str(count), str(times)]
+    with lab.start(host, command, stdout=subprocess.PIPE, text=True) as client:
+        return float(client.communicate(timeout=60)[0])

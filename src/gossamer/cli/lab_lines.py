@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import IO, TextIO
 
 import typer
 
+PATIENCE = 2.0  # seconds for the last lines: one who was left behind and holds a pipe must not hold us
 COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red", "bright_cyan", "bright_green")
 
 
@@ -30,14 +33,15 @@ class Lines:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        late = time.monotonic() + PATIENCE
         for thread in self._threads:
-            thread.join(1.0)  # one who was left behind and holds a pipe must not hold us
+            thread.join(max(0.0, late - time.monotonic()))
 
     def _hand_on(self, host: int, source: IO[bytes], target: TextIO) -> None:
         prefix = f"[host {host}]"
         if target.isatty():
             prefix = typer.style(prefix, fg=COLOURS[host % len(COLOURS)])
-        with source:
+        with source, suppress(BrokenPipeError):  # whoever read us has left, and so has whoever writes to us
             for line in source:
                 text = line.decode(errors="replace").rstrip("\r\n")
                 with self._lock:

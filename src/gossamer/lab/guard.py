@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from time import sleep
 
 SPACES = Path("/run/netns")
+FILES = Path("/etc/netns")  # what `ip netns exec` lays over /etc, by the name of the namespace
 PREFIX = "gossamer-lab"
 
 
@@ -27,11 +30,9 @@ def started(pid: int) -> str | None:
 
 
 def namespaces(prefix: str = PREFIX) -> list[str]:
-    """The namespaces whose names begin so."""
-    try:
-        return sorted(path.name for path in SPACES.iterdir() if path.name.startswith(f"{prefix}-"))
-    except FileNotFoundError:
-        return []
+    """The namespaces whose names begin so; also those of which only files are left."""
+    found = {path.name for folder in (SPACES, FILES) if folder.is_dir() for path in folder.iterdir()}
+    return sorted(name for name in found if name.startswith(f"{prefix}-"))
 
 
 def orphans() -> list[str]:
@@ -44,37 +45,33 @@ def orphans() -> list[str]:
     return found
 
 
-def inside(name: str) -> Iterator[int]:
-    """The processes in a namespace."""
-    try:
-        space = (SPACES / name).stat()
-    except FileNotFoundError:
-        return
-    for folder in Path("/proc").iterdir():
+def inside(spaces: list[os.stat_result]) -> Iterator[int]:
+    """The processes in any of these namespaces."""
+    wanted = {(space.st_dev, space.st_ino) for space in spaces}
+    for folder in Path("/proc").iterdir() if wanted else ():
         if folder.name.isdecimal():
-            try:
+            with suppress(OSError):  # it ended meanwhile
                 seen = (folder / "ns/net").stat()
-            except OSError:
-                continue  # it ended meanwhile
-            if (seen.st_dev, seen.st_ino) == (space.st_dev, space.st_ino):
-                yield int(folder.name)
+                if (seen.st_dev, seen.st_ino) in wanted:
+                    yield int(folder.name)
 
 
-def end(names: list[str], number: int = signal.SIGKILL) -> None:
-    """Send a signal to all that runs in these namespaces; killed is until nobody is left, whom they start included."""
-    while found := [pid for name in names for pid in inside(name)]:
+def residents(names: list[str]) -> list[int]:
+    """The processes in namespaces of these names."""
+    return list(inside([(SPACES / name).stat() for name in names if (SPACES / name).exists()]))
+
+
+def kill(spaces: list[os.stat_result]) -> None:
+    """Kill all that runs in these namespaces, until nobody is left."""
+    while found := [pid for pid in inside(spaces) if not gone(pid)]:
         for pid in found:
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                continue
-        if number != signal.SIGKILL or all(_gone(pid) for pid in found):
-            return
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         sleep(0.005)
 
 
-def _gone(pid: int) -> bool:
-    """Whether a process that was killed has ended: a zombie has, and waits for its parent only."""
+def gone(pid: int) -> bool:
+    """Whether a process has ended: a zombie has, and only waits for its parent."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except (FileNotFoundError, ProcessLookupError):
@@ -82,10 +79,18 @@ def _gone(pid: int) -> bool:
 
 
 def remove(names: list[str]) -> None:
-    """Kill all that runs in these namespaces, and take them away with their links."""
-    end(names)
-    for name in names:
-        subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)  # another may have been faster
+    """Kill all that runs in these namespaces, and take them away with their links.
+
+    Who was about to enter is killed once the names are gone; held open until then, they are nobody else's.
+    """
+    with ExitStack() as held:
+        paths = [SPACES / name for name in names if (SPACES / name).exists()]
+        spaces = [os.fstat(held.enter_context(path.open("rb")).fileno()) for path in paths]
+        kill(spaces)
+        for name in names:
+            shutil.rmtree(FILES / name, ignore_errors=True)
+            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)  # another may have been faster
+        kill(spaces)
 
 
 def wait(pid: int) -> None:

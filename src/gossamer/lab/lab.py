@@ -62,6 +62,7 @@ class Lab:
         """End what runs on the hosts and remove them; may be called twice."""
         guard.remove(guard.namespaces(self._prefix))
         for command in self._commands:
+            command.kill()  # one that was not yet inside
             command.wait()
         self._commands.clear()
         if self._guard is not None:
@@ -79,9 +80,10 @@ class Lab:
 
         Whatever else `subprocess.Popen` takes is handed on. The process found is the command's own.
         """
-        words = ["ip", "netns", "exec", self.hosts[index].name, *command]
         given = None if env is None else {**os.environ, **env}
-        started = subprocess.Popen(words, env=given, **{"process_group": 0, **popen})
+        if not popen.get("start_new_session"):
+            popen.setdefault("process_group", 0)
+        started: subprocess.Popen[Any] = subprocess.Popen([*_into(self.hosts[index]), *command], env=given, **popen)
         self._commands.append(started)
         return started
 
@@ -104,6 +106,12 @@ class Lab:
         yield
         sent = [(now - then).sent for now, then in zip(self.traffic(), before, strict=True)]
         compare(predicted, sent, within, spare)
+
+
+def _into(host: Host) -> list[str]:
+    """What a command follows to run on a host, under the host's name; each of these becomes the next."""
+    named = 'echo "$0" > /proc/sys/kernel/hostname; exec "$@"'
+    return ["ip", "netns", "exec", host.name, "unshare", "--uts", "sh", "-c", named, host.hostname]
 
 
 def _guarded(prefix: str) -> subprocess.Popen[bytes]:

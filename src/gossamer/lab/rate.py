@@ -9,7 +9,7 @@ from gossamer.parts.refusal import Refused
 ETHERNET = 14  # bytes of a frame around a packet
 SMALLEST, LARGEST = 1500, 9000  # bytes of a packet
 PACKET = 72e-6  # seconds that a packet takes: large ones at high rates spare the cores that all hosts share
-LATE = 50e-6  # seconds by which the kernel's timers are late, about
+LATE = 40e-6  # seconds by which the kernel's timers are late, about
 DEEP = 4e-3  # seconds of the rate in the deep bucket
 PEAK = 1.04  # how much faster than its rate a link may be while it makes up for lateness
 QUEUE = 1 << 25  # bytes that may wait for a link: enough to lose none when all send to one

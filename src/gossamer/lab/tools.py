@@ -10,10 +10,10 @@ from functools import cache
 
 from gossamer.parts.refusal import Refused
 
-PACKAGE = "the package iproute2 (apt-get install iproute2)"
+PACKAGES = dict.fromkeys(("ip", "tc"), "the package iproute2") | {"unshare": "the package util-linux"}
 
 
-class Unwilling(RuntimeError):
+class Unwilling(Refused):
     """The kernel or its tools said no, in their own words."""
 
 
@@ -21,7 +21,7 @@ def ask(*words: str, lines: Sequence[str] = ()) -> str:
     """Run a tool, with `lines` as its batch; what it says, or `Unwilling` with what it complains of."""
     done = subprocess.run(words, input="\n".join(lines) + "\n", capture_output=True, text=True)
     if done.returncode:
-        raise Unwilling(f"{' '.join(words)}: {(done.stderr or done.stdout).strip()}")
+        raise Unwilling(f"lab: {' '.join(words)}: {(done.stderr or done.stdout).strip()}")
     return done.stdout
 
 
@@ -33,10 +33,10 @@ def batch(tool: str, namespace: str, lines: Sequence[str]) -> None:
 @cache
 def missing() -> str | None:
     """Why there can be no lab here; nothing if there can."""
-    if absent := [tool for tool in ("ip", "tc") if shutil.which(tool) is None]:
-        return f"a lab needs `{absent[0]}`, which is not here: install {PACKAGE}"
+    if absent := [tool for tool in PACKAGES if shutil.which(tool) is None]:
+        return f"needs `{absent[0]}`, which is not here: install {PACKAGES[absent[0]]}"
     if os.geteuid() != 0:
-        return "a lab needs root, to make network namespaces: run it with sudo"
+        return "needs root, to make network namespaces: run it with sudo"
     return _unwilling()
 
 
@@ -52,7 +52,8 @@ def _unwilling() -> str | None:
         finally:
             ask("ip", "netns", "del", name)
     except Unwilling as error:
-        return f"a lab needs namespaces, bridges, veth and tbf, and this kernel refuses: {str(error).splitlines()[0]}"
+        said = error.reason.splitlines()[0].removeprefix("lab: ")
+        return f"needs namespaces, bridges, veth and tbf, and this kernel refuses: {said}"
     return None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gossamer.lab.guard import FILES
 from gossamer.lab.rate import mtu, shaper
 from gossamer.lab.tools import ask, batch
 
@@ -19,12 +20,17 @@ NETWORK = "10.213.77"  # private, and seen by nobody outside the namespaces
 
 @dataclass(frozen=True)
 class Host:
-    """A host of a lab: `name` is its namespace's."""
+    """A host of a lab: `name` is its namespace's, `hostname` what it calls itself and others find it by."""
 
     index: int
     name: str
     address: str
     interface: str = INTERFACE
+
+    @property
+    def hostname(self) -> str:
+        """Its name on the lab's network."""
+        return f"host-{self.index}"
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,7 @@ def wire(prefix: str, hosts: Sequence[Host], bits: int | None) -> None:
     centre = middle(prefix)
     for name in (centre, *(each.name for each in hosts)):
         ask("ip", "netns", "add", name)
+        _names(name, hosts)
     batch("ip", centre, [*_bridge(mtu(bits)), *(line for each in hosts for line in _link(each, mtu(bits)))])
     for each in hosts:
         batch("ip", each.name, _ends(each))
@@ -65,6 +72,13 @@ def wire(prefix: str, hosts: Sequence[Host], bits: int | None) -> None:
         batch("tc", centre, [shaper(port(each.index), bits) for each in hosts])
         for each in hosts:
             batch("tc", each.name, [shaper(each.interface, bits)])
+
+
+def _names(name: str, hosts: Sequence[Host]) -> None:
+    """What stands in /etc/hosts inside a namespace: every host by its name."""
+    (FILES / name).mkdir(parents=True, exist_ok=True)
+    lines = ["127.0.0.1 localhost", "::1 localhost", *(f"{each.address} {each.hostname}" for each in hosts)]
+    (FILES / name / "hosts").write_text("\n".join(lines) + "\n")
 
 
 def _bridge(packet: int) -> list[str]:
