@@ -84,6 +84,7 @@ def _listen(where: tuple[str, int], number: int | None) -> socket.socket | None:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind(address)
+        listening.listen(1024)  # two may bind before either listens
     except OSError as error:
         listening.close()
         if number == 0:
@@ -97,7 +98,6 @@ def _opened(where: tuple[str, int], listening: socket.socket | None, connect: fl
     try:
         if listening is not None:
             port = listening.getsockname()[1]
-            listening.listen(1024)
             store = TCPStore(host, port, None, True, READ, wait_for_workers=False, master_listen_fd=listening.detach())
         else:
             _within(connect, where, lambda: socket.create_connection(where, timeout=max(1.0, connect)).close())
