@@ -161,7 +161,7 @@ def test_wires_that_vary_are_told_with_their_bounds() -> None:
         (["allreduce", "--workers", "-1"], "workers must be from 1"),
         (["allreduce", "--workers", "0"], "workers must be from 1"),
         (["allreduce", "--workers", "99999999999"], "workers must be from 1"),
-        (["allreduce", "--workers", "two"], "valid integer"),
+        (["allreduce", "--workers", "two"], "--workers must be a whole number, not 'two'"),
         (["allreduce", "--bytes", "nan"], "is not a size"),
         (["allreduce", "--bytes", "-4"], "bytes must be from 4"),
         (["allreduce", "--bytes", "1zb"], "no unit I know"),

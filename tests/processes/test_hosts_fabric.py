@@ -43,23 +43,27 @@ def mean_of(member: Member, mine: torch.Tensor) -> torch.Tensor:
     """What it should be, by the backend's own collective in 64 bits."""
     import torch.distributed as dist
 
-    total = mine.double()
+    total = mine.double().clone()
     dist.all_reduce(total)
     return total / member.size
 
 
 def mixes(member: Member, fabric: Any, route: Route) -> None:
-    """Lengths and types, where they lie and copied in."""
+    """Lengths and types, where they lie and copied in; errors are held against the largest number of all."""
+    import torch.distributed as dist
+
     for length in LENGTHS:
         for dtype, within in WITHIN.items():
             torch.manual_seed(1000 * member.rank + length)
             mine = torch.randn(length, dtype=torch.float64).to(dtype)
             wanted = mean_of(member, mine)
+            largest = mine.double().abs().max().reshape(1)
+            dist.all_reduce(largest, dist.ReduceOp.MAX)
             lent = fabric.lend(torch.empty_like(mine), [])
             for body in (lent, mine):
                 lent.copy_(mine)
                 heard = fabric.everyone(Key(0, 0, 0, 0), Mean(body), route).wait().whole
-                assert (heard.double() - wanted).abs().max() <= within * max(1.0, wanted.abs().max().item())
+                assert (heard.double() - wanted).abs().max() <= within * largest.item(), (length, dtype)
                 member.same(heard)
 
 
@@ -113,4 +117,15 @@ def test_many_buckets_under_way_at_once(member: Member) -> None:
         for pending in under:
             pending.wait()
         assert torch.allclose(lent, torch.arange(100_000) * (2.5 + step))
+    fabric.close()
+
+
+@everywhere(worlds=(4,), fabrics=("hosts",))
+def test_small_numbers_of_16_bits_and_none_at_all(member: Member) -> None:
+    fabric = opened(member)
+    for value in (1.013e-6, 1.79e-7, 5.96e-8):
+        body = torch.full((1000,), value, dtype=torch.float16)
+        heard = fabric.everyone(Key(0, 0, 0, 0), Mean(body), Auto()).wait().whole
+        assert torch.equal(heard, body.float())
+    assert fabric.everyone(Key(0, 0, 0, 1), Mean(torch.zeros(0)), Auto()).wait().whole.numel() == 0
     fabric.close()

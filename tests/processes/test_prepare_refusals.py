@@ -121,8 +121,9 @@ def differing(member: Member, words: str, make: Callable[[bool], tuple[Any, ...]
     """The last rank brings something else; every rank says so."""
     odd = member.rank == member.size - 1
     settings = {name: values[odd] for name, values in how.items()}
+    where = " on host 1 (127.0.0.1)" if member.fabric == "hosts" else ""
     refused(
-        f"rank {member.size - 1} differs from rank 0: {words}",
+        f"rank {member.size - 1}{where} differs from rank 0: {words}",
         lambda: gossamer.prepare(*make(odd), **{"fabric": member.fabric, **settings}),
     )
 

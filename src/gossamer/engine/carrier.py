@@ -29,8 +29,10 @@ class Task(Generic[T]):
         """Do it."""
         try:
             self.future.set_result(self.work())
-        except BaseException as error:
+        except BaseException as error:  # whatever it is, the one who waits must hear of it
             self.future.set_exception(error)
+            if not isinstance(error, Exception):  # meant for the thread that took the carrier's place
+                raise
 
 
 class Carrier:

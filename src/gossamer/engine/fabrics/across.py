@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.distributed_c10d import _get_default_store
 
+from gossamer.engine import mixes
 from gossamer.engine.executor import Executor
 from gossamer.parts.refusal import Refused
-from gossamer.parts.route import Auto, Hierarchical, Native, Ring, Route, Sharded, Torus, counted
+from gossamer.parts.route import Auto, Hierarchical, Native, Route, Sharded, Torus, counted
 
 Span = tuple[int, int]
 
@@ -25,11 +27,6 @@ class Way:
 
     columns: bool
     among: Route
-
-    @property
-    def along(self) -> Route:
-        """Whose moves are played where the backend's own collective is not asked for, or would round too often."""
-        return Ring() if self.among.native else self.among
 
     def __str__(self) -> str:
         among = "the backend's own collective" if self.among.native else repr(self.among)
@@ -85,16 +82,20 @@ class Across:
         return out * width, into * width
 
     def add(self, way: Way, mine: Tensor, tag: int) -> None:
-        """Sum these numbers over all hosts, in place; 16-bit numbers are added up in 32 bits."""
+        """Sum these numbers over all hosts, in place; of 16-bit numbers the mean, added up in 32 bits, rounded once."""
         assert self._group is not None
         assert self._executor is not None
-        if way.among.native and mine.element_size() > 2:
+        if mine.element_size() == 2:
+            mean = self._executor.place("mean", torch.float32, mine.device, mine.numel())
+            mine.copy_(mixes.mean_of_short(mine, mean, self._executor, tag))
+            return
+        if way.among.native:
             dist.all_reduce(mine, group=self._group)
             return
-        moved = self._executor.run(way.along, mine, tag)
+        moved = self._executor.run(way.among, mine, tag)
         known = self.bytes_of(way, mine.numel(), mine.element_size())
         if moved != known:
-            raise RuntimeError(f"{way.along!r} moved {moved} bytes where {known} were recorded")
+            raise RuntimeError(f"{way.among!r} moved {moved} bytes where {known} were recorded")
 
 
 def left_open(route: Route) -> bool:

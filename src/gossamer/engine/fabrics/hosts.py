@@ -51,7 +51,7 @@ class Hosts:
     def everyone(self, key: Key, wire: Wire, route: Route) -> Pending:
         """Begin a mix of all members' wires."""
         way = self.way(route, wire.body) if isinstance(wire, Mean) else None
-        if way is None:
+        if way is None or not wire.body.numel():
             return self.beyond.everyone(key, wire, route)
         place = self.inside.place_of(wire.body)
         return self._begin(key, wire.body, way, *place) if place else self._copied(key, wire.body, way)
@@ -114,7 +114,9 @@ class Hosts:
         """In the carrier's thread: my part of a mix, one after the other, in the order in which they began."""
         lane.gather(bucket)
         mine = lane.mine[span[0] : span[1]]
-        lane.sum(*span, Into.OWN, [1.0 / self.size] * lane.size)
+        # 16-bit numbers leave as large as they are and come back as a mean: a part of one may be too small for 16 bits
+        hosts = len(self.across.hosts) if mine.element_size() == 2 else 1
+        lane.sum(*span, Into.OWN, [hosts / self.size] * lane.size)
         self.across.add(way, mine, tag)
         lane.spread(*span)
         lane.done(bucket)

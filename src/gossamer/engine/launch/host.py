@@ -44,6 +44,8 @@ def differs(first: Host, other: Host, key: bytes | None) -> str | None:
             return f"{flag} is {there or 'not given'}, there it is {here or 'not given'}"
     if bool(first.sealed) != bool(other.sealed):
         return "only one of them has a --key-file"
-    if key is not None and not all(hmac.compare_digest(host.sealed, seal(host, key)) for host in (first, other)):
+    if key is not None and not all(
+        hmac.compare_digest(host.sealed.encode(), seal(host, key).encode()) for host in (first, other)
+    ):
         return "its --key-file is another key"
     return None

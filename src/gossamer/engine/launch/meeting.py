@@ -57,6 +57,10 @@ def meet(where: tuple[str, int], mine: Host, number: int | None, connect: float,
         _wait(store, mine, join)
         said = store.multi_get([f"host/{each}" for each in range(mine.hosts)])
         hosts = tuple(msgspec.json.decode(each, type=Host) for each in said)
+    except msgspec.MsgspecError as error:
+        raise Refused(
+            f"run: a host says of itself what this version cannot read: {error}", "one version on all"
+        ) from None
     except RuntimeError as error:
         raise Refused(f"run: the store at {where[0]}:{where[1]} is gone: {_first(error)}") from None
     return Meeting(store, port, taken, hosts)

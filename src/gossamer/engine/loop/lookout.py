@@ -72,15 +72,25 @@ class Lookout:
             # a thread that asks no store: where a link is down the other one waits for it
             threading.Thread(target=self._listen, args=(self._pulse,), name="gossamer-hosts", daemon=True).start()
 
+    def rest(self) -> None:
+        """Nobody waits any more; others may still be served, to whom this host shows that it is alive."""
+        self._over.set()
+
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Nobody is served any more."""
         self._over.set()
         if self._pulse is not None:
             self._pulse.close()
 
     def _listen(self, pulse: Pulse) -> None:
         """While this member waits, end it if a host is silent for as long as a wait may last; beats come in between."""
+        seen = time.monotonic()
         while not self._over.wait(EVERY):
+            now, before = time.monotonic(), seen
+            seen = now
+            if now - before > 2.0 * EVERY + 1.0:  # this process stood still: whoever was silent, it was not listening
+                pulse.begin_anew()
+                continue
             limit = lasting(self._usual()) - 2.0 * EVERY
             if any(True for _ in self._waits()) and (who := pulse.silent(limit)) is not None:
                 self._miss(who)

@@ -70,7 +70,7 @@ def open_session(
     _start_alike(place, models, named)
     if place.size > 1 and threading.current_thread() is threading.main_thread():
         Post(place.store, place.member)  # where others ask what this member is doing
-    for candidate in fabrics(place, fabric, named):
+    for number, candidate in enumerate(fabrics(place, fabric, named)):
         try:
             found = candidate()
             strands = [
@@ -78,8 +78,11 @@ def open_session(
                 for c, (o, n) in enumerate(zip(optimizers, named, strict=True))
             ]
             strands[0][0].leads = True
+            _all_alike(place, number, None)
             break
         except Unshared as error:
+            if not isinstance(error, Elsewhere):
+                _all_alike(place, number, error)
             if fabric == "shared":
                 raise Refused(f"prepare: {error}", "fabric torch, or auto") from None
             if place.member == 0:
@@ -148,6 +151,20 @@ def fabrics(place: Place, asked: str, named: Sequence[Named]) -> list[Callable[[
     if several:
         return [hosts, torch_]
     return [lambda: Shared(torch_(), place.store, "memory"), torch_]
+
+
+class Elsewhere(Unshared):
+    """Members of another host cannot share memory."""
+
+
+def _all_alike(place: Place, number: int, fault: Unshared | None) -> None:
+    """Members of one host share memory or none does; so that the same holds for all hosts, they tell each other."""
+    if place.one_host:
+        return
+    place.store.set(f"fabric/{number}/{place.member}", str(fault or ""))
+    for other in range(place.size):
+        if (why := place.store.get(f"fabric/{number}/{other}").decode()) and fault is None:
+            raise Elsewhere(f"member {other}: {why}")
 
 
 def _refuse_scarce(place: Place, here: Sequence[int], named: Sequence[Named]) -> None:

@@ -39,6 +39,11 @@ class Pulse:
         """Nobody is looked for any more."""
         self._over.set()
 
+    def begin_anew(self) -> None:
+        """Count everybody's silence from now on."""
+        self._answered = time.monotonic()
+        self._since = dict.fromkeys(self._since, self._answered)
+
     def silent(self, limit: float) -> str | None:
         """The hosts that have not been heard of for so many seconds, in words; None if all have."""
         now, place = time.monotonic(), self._place

@@ -107,12 +107,14 @@ class Session:
         """Hear out what is under way, and serve the others until they are done too; once."""
         courses, self.closing = ([], True) if self.closing else (self.courses, True)
         if self.lookout is not None:
-            self.lookout.close()
+            self.lookout.rest()
         for course in courses:
             for strand in course.strands:
                 strand.stepper.close()
                 if strand.lines is not None:
                     strand.lines.close()
+        if self.lookout is not None:
+            self.lookout.close()
         if courses and self.journal is not None:
             self.journal.__exit__(None, None, None)
 

@@ -188,7 +188,7 @@ class Office:
             self._lose(peer, "does not hear this member any more")
         elif said.kind != LOST:
             if peer is not None:
-                peer.parted = said.kind == BYE
+                peer.parted |= said.kind == BYE
             self._deliver(said)
 
     def _lose(self, peer: Peer, how: str) -> None:

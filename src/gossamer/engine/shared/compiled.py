@@ -38,7 +38,7 @@ class Compiled:
         edges = [edge for spans in shares for span in spans for edge in span]
         bytes_of = [sum(last - first for first, last in spans) * where.width for spans in shares]
         self._shares = (ctypes.c_int64 * len(edges))(*edges)
-        self._small = (ctypes.c_int32 * where.buckets)(*(self.sums and size <= small for size in bytes_of))
+        self._small = (ctypes.c_int32 * where.buckets)(*(self.sums and 0 < size <= small for size in bytes_of))
         self.rounds = (ctypes.c_uint32 * where.buckets)()
         self._progress = (ctypes.c_int32 * where.buckets)()
         self._weights = (ctypes.c_double * where.size)()
