@@ -5,7 +5,7 @@ Knows no memory and no strategy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -80,6 +80,15 @@ class Across:
             return 0, 0
         out, into = counted(way.among, self.host, len(self.hosts), length)
         return out * width, into * width
+
+    def begin(self, way: Way, mine: Tensor, tag: int) -> Callable[[], object]:
+        """Begin `add`, and give back who waits for it; but for the backend's own collective it is over by then."""
+        if not way.among.native or mine.element_size() == 2:
+            self.add(way, mine, tag)
+            return lambda: None
+        work: dist.Work | None = dist.all_reduce(mine, group=self._group, async_op=True)
+        assert work is not None
+        return work.wait
 
     def add(self, way: Way, mine: Tensor, tag: int) -> None:
         """Sum these numbers over all hosts, in place; of 16-bit numbers the mean, added up in 32 bits, rounded once."""

@@ -7,7 +7,8 @@ who speak for other hosts, and lays the result into every slot. A thread beside 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -20,6 +21,25 @@ from gossamer.engine.fabrics.shared import Shared, Spare
 from gossamer.engine.shared import Into, Lane
 from gossamer.parts.codec import Heard, Mean, Wire
 from gossamer.parts.route import Route
+
+
+@dataclass(eq=False)
+class Crossing:
+    """A span on its way between hosts; once landed it lies in every slot of this one."""
+
+    lane: Lane
+    bucket: int
+    span: tuple[int, int]
+    wait: Callable[[], object]
+    landed: bool = False
+
+    def land(self) -> None:
+        """Wait for it, lay it into every slot, and be done with it; once."""
+        if not self.landed:
+            self.landed = True
+            self.wait()
+            self.lane.spread(*self.span)
+            self.lane.done(self.bucket)
 
 
 class Hosts:
@@ -35,6 +55,7 @@ class Hosts:
         self.crossed: Counter[int] = beyond.crossed
         self.beyond, self.inside, self.across, self.choice = beyond, inside, across, choice
         self._carrier = Carrier()
+        self._crossing: Crossing | None = None  # the one that began last
 
     def lend(self, like: Tensor, cuts: Sequence[int]) -> Tensor:
         """This member's slot of a lane: what lies there is mixed where it lies."""
@@ -99,7 +120,8 @@ class Hosts:
 
         def wait() -> Heard:
             if task is not None:
-                task.result()
+                crossing = task.result()
+                self._carrier.begin(crossing.land).result()
             lane.settle(bucket)
             self.heard[key.slot] += inner + into
             if spare is None:
@@ -110,16 +132,18 @@ class Hosts:
 
         return Pending(wait)
 
-    def _carry(self, lane: Lane, bucket: int, span: tuple[int, int], way: Way, tag: int) -> None:
-        """In the carrier's thread: my part of a mix, one after the other, in the order in which they began."""
+    def _carry(self, lane: Lane, bucket: int, span: tuple[int, int], way: Way, tag: int) -> Crossing:
+        """In the carrier's thread: my part of a mix, in the order in which they began. While one crosses, the next is
+        summed; then the first lands."""
         lane.gather(bucket)
         mine = lane.mine[span[0] : span[1]]
         # 16-bit numbers leave as large as they are and come back as a mean: a part of one may be too small for 16 bits
         hosts = len(self.across.hosts) if mine.element_size() == 2 else 1
         lane.sum(*span, Into.OWN, [hosts / self.size] * lane.size)
-        self.across.add(way, mine, tag)
-        lane.spread(*span)
-        lane.done(bucket)
+        before, self._crossing = self._crossing, Crossing(lane, bucket, span, self.across.begin(way, mine, tag))
+        if before is not None:
+            before.land()
+        return self._crossing
 
     def _inner(self, lane: Lane, bucket: int, span: tuple[int, int]) -> int:
         """Elements that siblings take from this member: its numbers of their spans, and its span for each of them."""
