@@ -24,10 +24,8 @@ from gossamer.engine.launch.ties import Ties, Verdict
 from gossamer.parts.refusal import Refused
 
 CONNECT, JOIN = 15.0, 600.0  # seconds until the first launcher answers, and until all are there, unless told otherwise
-CAUSE, QUIET = (
-    6.0,
-    2.5,
-)  # seconds in which the cause may come from another host, where workers here have only missed somebody
+# seconds in which the cause may come from another host, where workers here have only missed somebody
+CAUSE, QUIET = 6.0, 2.5
 
 
 class Stopped(Exception):

@@ -28,6 +28,7 @@ LONGEST = 100_000  # characters of a traceback
 ABSENT = (  # how torch and gloo say that somebody else is gone
     "Connection closed by peer", "Connection reset by peer", "Connection refused", "Broken pipe", "pair closure",
     "Timed out waiting", "wait timeout after", "remote process exited", "failed to connect", "failed to recv",
+    "caused by a remote worker", "Socket closed", "unexpectedly closed", "Pair is not connected",
 )  # fmt: skip
 TAKEN = ("EADDRINUSE", "failed to listen")  # a network error that is this worker's own
 
