@@ -81,30 +81,31 @@ class Across:
         out, into = counted(way.among, self.host, len(self.hosts), length)
         return out * width, into * width
 
-    def begin(self, way: Way, mine: Tensor, tag: int) -> Callable[[], object]:
-        """Begin `add`, and give back who waits for it; but for the backend's own collective it is over by then."""
-        if not way.among.native or mine.element_size() == 2:
-            self.add(way, mine, tag)
-            return lambda: None
-        work: dist.Work | None = dist.all_reduce(mine, group=self._group, async_op=True)
-        assert work is not None
-        return work.wait
-
     def add(self, way: Way, mine: Tensor, tag: int) -> None:
         """Sum these numbers over all hosts, in place; of 16-bit numbers the mean, added up in 32 bits, rounded once."""
+        self.begin(way, mine, tag)()
+
+    def begin(self, way: Way, mine: Tensor, tag: int) -> Callable[[], object]:
+        """Begin `add`, and give back who waits for it; but for the backend's own collective it is over by then."""
         assert self._group is not None
         assert self._executor is not None
         if mine.element_size() == 2:
             mean = self._executor.place("mean", torch.float32, mine.device, mine.numel())
             mine.copy_(mixes.mean_of_short(mine, mean, self._executor, tag))
-            return
+            return _over
         if way.among.native:
-            dist.all_reduce(mine, group=self._group)
-            return
+            work: dist.Work | None = dist.all_reduce(mine, group=self._group, async_op=True)
+            assert work is not None
+            return work.wait
         moved = self._executor.run(way.among, mine, tag)
         known = self.bytes_of(way, mine.numel(), mine.element_size())
         if moved != known:
             raise RuntimeError(f"{way.among!r} moved {moved} bytes where {known} were recorded")
+        return _over
+
+
+def _over() -> None:
+    """Nothing is left to wait for."""
 
 
 def left_open(route: Route) -> bool:
