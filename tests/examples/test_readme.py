@@ -33,7 +33,7 @@ def test_the_refusal_is_real() -> None:
     assert blocks
     for line, shown in blocks:
         door = "import shlex, sys; from gossamer.cli.main import main; sys.argv[1:] = shlex.split(sys.argv[1]); main()"
-        done = subprocess.run([sys.executable, "-c", door, line], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, "-c", door, line], capture_output=True, text=True, timeout=200)
         assert (done.stdout + done.stderr).strip() == shown.strip()
         assert done.returncode == 2
 
@@ -44,7 +44,7 @@ def test_its_task_of_ones_own_trains(tmp_path: Path) -> None:
     line = next(line for line in README.splitlines() if line.startswith("gossamer rehearse") and "moons:make" in line)
     words = [*shlex.split(line)[1:], "--json"]
     door = [sys.executable, "-c", "from gossamer.cli.main import main; main()"]
-    done = subprocess.run([*door, *words], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*door, *words], cwd=tmp_path, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["accuracy"] > 0.9
 

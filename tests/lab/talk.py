@@ -27,4 +27,4 @@ def seconds(lab: Lab, host: int, address: str, count: int, times: int) -> float:
     """How long a message of so many bytes takes from a host to an address."""
     command = [*TALK, "send", address, str(count), str(times)]
     with lab.start(host, command, stdout=subprocess.PIPE, text=True) as client:
-        return float(client.communicate(timeout=60)[0])
+        return float(client.communicate(timeout=200)[0])

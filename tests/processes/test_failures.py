@@ -83,7 +83,7 @@ def test_what_a_task_prints_is_not_taken_for_a_word(four: Crew) -> None:
 def test_an_order_is_played_around_collectives_too(four: Crew) -> None:
     for strategy in ("allreduce()", "gossip_pull() + local_sgd(every=2)"):
         result = four.run(
-            strategy=strategy, task="tests.parity.small:task", batch=5, order=[0, 1, 2, 3] * 4, timeout=60
+            strategy=strategy, task="tests.parity.small:task", batch=5, order=[0, 1, 2, 3] * 4, timeout=200
         )
         assert len(result.steps) == 16
     with pytest.raises(Refused, match="order"):

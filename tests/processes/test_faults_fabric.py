@@ -28,7 +28,7 @@ def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
         )
         for fabric in ("auto", "shared")
     ]  # fmt: skip
-    (out, err), (nothing, refused) = [process.communicate(timeout=100) for process in begun]
+    (out, err), (nothing, refused) = [process.communicate(timeout=300) for process in begun]
     assert begun[0].returncode == 0, err
     assert json.loads(out)["fabric"] == "torch (gloo)" and json.loads(out)["steps"] == 3
     (line,) = [line for line in err.splitlines() if "shared memory" in line]

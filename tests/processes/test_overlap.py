@@ -15,7 +15,7 @@ DELAYED = "synchrony=Synchrony(delay=1)"
 
 def run(crew: Crew, expression: str, expect: int, patience: float = 20.0) -> None:
     crew.run(
-        strategy=repr(parse(expression)), task="tests.processes.leaving:task", batch=2, steps=4, timeout=60,
+        strategy=repr(parse(expression)), task="tests.processes.leaving:task", batch=2, steps=4, timeout=200,
         options={"expect": expect, "patience": patience},
     )  # fmt: skip
 

@@ -10,6 +10,6 @@ SCRIPT = Path(__file__).with_name("one_worker.py")
 
 
 def test_one_worker_is_the_bare_loop() -> None:
-    done = subprocess.run([sys.executable, "-W", "error", str(SCRIPT)], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-W", "error", str(SCRIPT)], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["fine"]

@@ -31,7 +31,7 @@ def ran(folder: Path, *words: str, before: tuple[str, ...] = ()) -> tuple[int, l
     """How python ended, and what it said aside."""
     (folder / "script.py").write_text(SCRIPT)
     command, env = [sys.executable, *before, str(folder / "script.py"), *words], {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, env=env, input="")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=env, input="")
     return done.returncode, done.stderr.splitlines()
 
 

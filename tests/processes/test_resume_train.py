@@ -31,7 +31,7 @@ def begun(where: Path, *words: str, dies: str = "0 nobody") -> subprocess.Popen[
 
 
 def ended(run: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = run.communicate(timeout=100)
+    out, err = run.communicate(timeout=300)
     return run.returncode, out, err
 
 

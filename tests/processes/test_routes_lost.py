@@ -25,7 +25,7 @@ def test_all_others_name_the_one_that_is_gone(route: str, how: str, within: floa
             words = ["-m", "tests.processes.dying", str(tmp_path), route, how, str(PATIENCE)]
             env = environment(rank, SIZE, tmp_path, [str(ROOT)])
             begun.append(start(words, env, subprocess.DEVNULL, subprocess.STDOUT))
-        said = {rank: begun[rank].communicate(timeout=100)[0] for rank in range(SIZE) if rank != WHO}
+        said = {rank: begun[rank].communicate(timeout=300)[0] for rank in range(SIZE) if rank != WHO}
     finally:
         for process in begun:
             process.kill()

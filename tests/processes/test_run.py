@@ -45,7 +45,7 @@ def ended(*words: str, folder: Path) -> tuple[int, str, str]:
     """How a launcher ended: its code, what it printed, what it said aside; nobody and nothing is left of it."""
     before = shared()
     with running(*words, folder=folder) as launcher:
-        out, err = launcher.communicate(timeout=100)
+        out, err = launcher.communicate(timeout=300)
     assert none_runs(pids(folder), 0.0)
     assert not left(before)
     return launcher.returncode, out, err
