@@ -67,6 +67,9 @@ class Lines(Protocol):
     def close(self) -> None:
         """Nobody asks or hears any more."""
 
+    def end(self) -> None:
+        """All members have closed: what was made for these lines is given back."""
+
 
 def padded(numbers: tuple[int, ...]) -> Numbers:
     """Four numbers: those given, then zeros."""

@@ -62,7 +62,13 @@ class OverGloo:
                 _wait(said)
 
     def close(self) -> None:
-        """Process groups end with the default one."""
+        """Nothing more is said; others may not be as far, so the process groups last."""
+
+    def end(self) -> None:
+        """All members have closed: the process groups end."""
+        for group in (self._asks, self._replies):
+            dist.destroy_process_group(group)
+        del self._asks, self._replies, group
 
 
 def _wait(said: deque[tuple[dist.Work | None, Tensor]]) -> None:

@@ -46,6 +46,12 @@ class Across:
         self._group = groups[self.place] if self.place < len(groups) else None
         self._executor = Executor(self._group, store=_get_default_store()) if self._group is not None else None
 
+    def end(self) -> None:
+        """The process group ends."""
+        if self._group is not None:
+            dist.destroy_process_group(self._group)
+        self._group = self._executor = None
+
     @property
     def master(self) -> bool:
         """Whether this member may speak for its host."""

@@ -55,3 +55,6 @@ class Alone:
 
     def close(self) -> None:
         """Nothing is under way."""
+
+    def end(self) -> None:
+        """Nothing was made."""

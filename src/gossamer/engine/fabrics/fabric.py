@@ -85,3 +85,6 @@ class Fabric(Protocol):
 
     def close(self) -> None:
         """Nothing more will be asked for."""
+
+    def end(self) -> None:
+        """All members have closed it: what was made for it, process groups and their threads, is given back."""

@@ -94,6 +94,12 @@ class Hosts:
         self._carrier.close()
         self.inside.close()
 
+    def end(self) -> None:
+        """The process groups across and beyond end; the last work on one of them would keep it."""
+        self._crossing = None
+        self.across.end()
+        self.inside.end()
+
     def way(self, route: Route, body: Tensor) -> Way | None:
         """How hosts mix it: as the route says, the best way if it is left open, None if it is no way of hosts."""
         if not body.is_cpu:

@@ -148,6 +148,11 @@ class OverTorch:
         """Nothing more will be asked for."""
         self._carrier.close()
 
+    def end(self) -> None:
+        """The process group ends, and its threads with the last that refers to it; the default one is not ours."""
+        dist.destroy_process_group(self._executor.group)
+        del self._executor
+
     def _reduce(self, key: Key, mine: Tensor, how: dist.ReduceOp.RedOpType, route: Route) -> Pending:
         """The backend's own all-reduce; it does not tell its bytes, so they are counted as those of the ring."""
         _, into = self._leaves(key, mine, route)

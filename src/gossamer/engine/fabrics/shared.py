@@ -150,6 +150,10 @@ class Shared:
         """Nothing more will be asked for."""
         self.beyond.close()
 
+    def end(self) -> None:
+        """Memory goes with whoever still looks at it."""
+        self.beyond.end()
+
     def _missed(self, who: list[int], bucket: int, phase: str) -> None:
         """Somebody is late: nobody waits for a process that has ended, and for none that does not come at all."""
         who = [self.members[each] for each in who]

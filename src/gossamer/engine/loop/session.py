@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 from weakref import ref
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.autograd import Variable
 from torch.autograd.function import BackwardCFunction
@@ -52,6 +54,8 @@ class Session:
         self.events: list[Callable[[str, int], None]] = []
         self.journal: Journal | None = None
         self.lookout: Lookout | None = None
+        lines = [strand.lines.end for course in courses for strand in course.strands if strand.lines is not None]
+        self.ends: list[Callable[[], None]] = [fabric.end, *lines]  # what gives back what was made for this session
         self._counts = (0, 0)  # samples of the batch that is computed: mine, and in all
         self._unknown: Refused | None = None
         self._warned = False
@@ -77,7 +81,7 @@ class Session:
     def part(self) -> None:
         """At the end of the script: hear the others out, unless this process fails, or another one did."""
         if not self.closing and not _failed():
-            self.close()
+            self._rest()
 
     def hook(self, models: Sequence[nn.Module]) -> None:
         """Put hooks on everything that trains."""
@@ -104,8 +108,20 @@ class Session:
         self.events.append(lambda what, who: journal.write(Event(time.perf_counter() - began, what, who)))
 
     def close(self) -> None:
-        """Hear out what is under way, and serve the others until they are done too; once."""
-        courses, self.closing = ([], True) if self.closing else (self.courses, True)
+        """Hear out what is under way, and give back what was made for this session; once, on all members."""
+        if self.closing:
+            return
+        self._rest()
+        atexit.unregister(self.part)
+        if self.size > 1:
+            with suppress(RuntimeError):  # somebody has ended already, and will not miss anything
+                dist.barrier()
+            for end in self.ends:
+                end()
+
+    def _rest(self) -> None:
+        """Hear out what is under way, and serve the others until they are done too."""
+        courses, self.closing = self.courses, True
         if self.lookout is not None:
             self.lookout.rest()
         for course in courses:
@@ -115,7 +131,7 @@ class Session:
                     strand.lines.close()
         if self.lookout is not None:
             self.lookout.close()
-        if courses and self.journal is not None:
+        if self.journal is not None:
             self.journal.__exit__(None, None, None)
 
     @contextmanager

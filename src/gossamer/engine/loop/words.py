@@ -32,6 +32,12 @@ class Words:
         told = self._gathered(torch.nn.functional.pad(mine, (0, max(lengths) - len(mine))))
         return [each[: n - 1].numpy().tobytes().decode() for each, n in zip(told, lengths, strict=True)]
 
+    def end(self) -> None:
+        """All members have heard all: the process group ends."""
+        if self._line is not None:
+            dist.destroy_process_group(self._line)
+            self._line = None
+
     def _gathered(self, mine: Tensor) -> list[Tensor]:
         every = [torch.empty_like(mine) for _ in range(self._size)]
         dist.all_gather(every, mine, self._line)

@@ -79,6 +79,9 @@ class Messages:
         """Nobody asks or hears any more."""
         self.office.close()
 
+    def end(self) -> None:
+        """Nothing is left."""
+
     def _sort(self, said: Said) -> None:
         """Called by the reading thread."""
         if said.kind in REPLIES or said.kind == LOST:
