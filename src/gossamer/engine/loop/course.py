@@ -172,7 +172,7 @@ class Course:
             self.sick += strand.sick_members(rows)
 
     def _rows(self, strand: Strand) -> Rows:
-        return strand.rows() if strand.rows is not None else []
+        return strand.votes()
 
     def _update(self, update: Callable[[], object], overflown: bool) -> None:
         """Step the parameters, unless somebody's gradient is no number: then nobody steps, and who it was is known."""

@@ -17,6 +17,7 @@ from gossamer.engine.lines import Lines
 from gossamer.engine.loop.due import Due, among_all, among_members
 from gossamer.engine.loop.place import Place
 from gossamer.engine.loop.shard import Shard
+from gossamer.engine.loop.stays import Stays
 from gossamer.engine.loop.votes import first_sick, row, uses
 from gossamer.engine.stepper import Stepper
 from gossamer.engine.turns import Turns
@@ -54,6 +55,7 @@ class Strand:
         later = LATER if fabric.local else max(FIRST, min(LATER, self.layout.start.nbytes // COUNT))
         self.buckets = {slot: _cut(Chosen(self.layout.tags, ex.where), later) for slot, ex in cuttable.items()}
         self.shard = Shard.of(self, strategy, ours=ours)
+        self.stays = Stays.of(self, strategy) if self.shard is None else None
         storage = self.shard.storage if self.shard else (torch.empty_like(self.layout.start), self._lent())
         self.replica = Replica(place.member, world, strategy, self.layout, storage)
         self.stepper = Stepper(self.replica, fabric, lines, turns, self.borrowed, self.buckets)
@@ -96,6 +98,8 @@ class Strand:
         self._due = {slot: [len(bucket.places) for bucket in self.buckets[slot]] for slot in self.due.cut}
         self._left = dict.fromkeys(self.due.cut, 0)
         self.used = [False] * len(self.tensors)
+        if self.stays is not None:
+            self.stays.places.clear()
         self.sick, self.rows = -1, None
 
     def arrived(self, place: int, step: int) -> None:
@@ -129,14 +133,24 @@ class Strand:
         """Point the user's gradients at what was mixed; None where nobody used a tensor, or none is due yet."""
         fresh, slopes, tensors = self.replica.fresh(), self.replica.slopes, self.tensors
         everything = all(self.used) or not rows or any(said[1] for said in rows)
-        self._spent = [tensors[place].grad for place in self.due.places]
+        stayed = self.stays.places if self.stays else set()
+        self._spent = [tensors[place].grad for place in self.due.places if place not in stayed]
         for place in self.due.places:
+            if place in stayed:  # the mean lies where autograd made the gradient
+                continue
             somebody = everything or self.used[place] or any(uses(said, place) for said in rows)
             tensors[place].grad = slopes[place] if somebody and fresh[place] else None
         for said in rows:  # what was sick is so on every member, for whoever looks (GradScaler)
             grad = tensors[said[0] - 1].grad if said[0] else None
             if grad is not None:
                 grad.fill_(float("nan"))
+
+    def votes(self) -> Rows:
+        """What everybody told of this backward, once it was mixed; nothing where nobody tells."""
+        rows = self.rows() if self.rows is not None else []
+        for member, place in self.stays.faults() if rows and self.stays else ():
+            rows[member][0] = rows[member][0] or place + 1
+        return rows
 
     def unused(self, rows: Rows) -> list[int]:
         """Tensors that no member used in this backward."""
@@ -234,7 +248,7 @@ class Strand:
             if region is None:
                 self._take_in(bucket.places)
                 self._look_at(bucket.places, mend=False)
-            elif (found := self.fabric.load(region, sources, self.scale)) >= 0 and self.sick < 0:
+            elif (found := self._load(number, region, sources)) >= 0 and self.sick < 0:
                 self.sick = bucket.places[found]
         if number == len(self.buckets[slot]) - 1 and slot == self.due.last:
             self._vote()
@@ -242,6 +256,12 @@ class Strand:
             self.shard.announce(number)
         else:
             stepper.send(slot, step, self._left[slot])
+
+    def _load(self, number: int, region: Tensor, sources: list[Tensor]) -> int:
+        """Bring a bucket's gradients to where they are exchanged from; the first that is sick, or -1."""
+        if self.stays is not None and self.scale == 1.0:
+            return self.stays.load(number, sources)
+        return self.fabric.load(region, sources, self.scale)
 
     def _source(self, place: int) -> Tensor:
         """A gradient as one vector, in the order in which its tensor lies in memory."""
@@ -279,6 +299,8 @@ class Strand:
 
     def _lent(self) -> Tensor:
         """Memory for the gradients, cut where the buckets of the only exchange that may be cut are."""
+        if self.stays is not None:
+            return self.stays.slopes
         return self.fabric.lend(self.layout.start, self.cuts)
 
     @property

@@ -17,6 +17,9 @@ SPINS = 50  # looks at a word before sleeping on it, and only where every member
 SMALL = 1 << 16  # bytes up to which one member sums a bucket for all: summing costs less than sleeping twice
 STREAM = 1 << 20  # bytes from which a share of the one result is written past the caches
 
+Addresses = ctypes.Array[ctypes.c_void_p]
+Counts = ctypes.Array[ctypes.c_int64]
+
 
 class Compiled:
     """One member's table of addresses, and the calls that take it."""
@@ -42,6 +45,9 @@ class Compiled:
         self.rounds = (ctypes.c_uint32 * where.buckets)()
         self._progress = (ctypes.c_int32 * where.buckets)()
         self._weights = (ctypes.c_double * where.size)()
+        self._stays = (ctypes.c_void_p * where.buckets)()
+        self._kept: dict[int, ctypes.Array[kernel.Stay]] = {}  # by bucket: what `_stays` points at
+        self.sick = (ctypes.c_int32 * where.buckets)(*[-1] * where.buckets)
         self._table = kernel.Table(
             member=member,
             size=where.size,
@@ -60,9 +66,15 @@ class Compiled:
             small=self._small,
             rounds=self.rounds,
             progress=self._progress,
+            stays=self._stays,
+            sick=self.sick,
         )
         self._at = ctypes.addressof(self._table)
-        self._calls: dict[int, tuple[ctypes.Array[ctypes.c_void_p], ctypes.Array[ctypes.c_int64]]] = {}
+        self._calls: dict[int, tuple[Addresses, Counts]] = {}
+
+    def small(self, bucket: int) -> bool:
+        """Whether one member sums it for all."""
+        return bool(self._small[bucket])
 
     def announce(self, bucket: int) -> int:
         return int(self._library.lane_announce(self._at, bucket))
@@ -93,6 +105,40 @@ class Compiled:
 
     def load(self, into: Tensor, sources: Sequence[Tensor], scale: float) -> int:
         """Copy the sources one after the other, scaled; returns the first that holds a NaN or an infinity, or -1."""
+        return self._load(into, *self._listed(into, sources), scale)
+
+    def stay(
+        self, bucket: int, start: int, into: Tensor, sources: Sequence[Tensor], share: Span
+    ) -> tuple[int, list[int]]:
+        """Copy the sources but for those within `share`, which are summed where they are; also returns which these are.
+
+        `start` is the bucket's first element. Those that stay must do so until the bucket is settled; they are looked
+        at when they are summed: `sick`.
+        """
+        places, counts = self._listed(into, sources)
+        staying, spans, at, home = list[int](), list[tuple[int, int, int]](), start, into.data_ptr()
+        for number, count in enumerate(counts):
+            place = places[number] or 0
+            away = place != home + (at - start) * self._width  # neither copied by torch nor made in its place
+            if count and away and share[0] <= at and at + count <= share[1]:
+                spans.append((at, at + count, place))
+                staying.append(number)
+                places[number] = None
+            at += count
+        self._keep(bucket, spans)
+        return self._load(into, places, counts, 1.0), staying
+
+    def _keep(self, bucket: int, spans: Sequence[tuple[int, int, int]]) -> None:
+        kept = self._kept.get(bucket)
+        if kept is None or len(kept) <= len(spans):
+            self._kept[bucket] = kept = (kernel.Stay * (len(spans) + 1))()
+        kept[len(spans)] = kernel.Stay(0, 0, None)
+        for number, span in enumerate(spans):
+            kept[number] = kernel.Stay(*span)
+        self._stays[bucket] = ctypes.addressof(kept) if spans else None
+
+    def _listed(self, into: Tensor, sources: Sequence[Tensor]) -> tuple[Addresses, Counts]:
+        """Where the sources lie, and their lengths; what the loops cannot read torch has brought in."""
         count = len(sources)
         if count not in self._calls:
             self._calls[count] = (ctypes.c_void_p * count)(), (ctypes.c_int64 * count)()
@@ -102,12 +148,15 @@ class Compiled:
             length = source.numel()
             if source.dtype is self._dtype and source.is_contiguous() and source.is_cpu:
                 places[number] = source.data_ptr()
-            else:  # what the loops cannot read is brought in by torch; they only scale and look
+            else:
                 into[start : start + length].view(source.shape).copy_(source)
                 places[number] = at + start * width
             counts[number] = length
             start += length
-        return int(self._library.lane_load(self._at, at, places, counts, count, scale))
+        return places, counts
+
+    def _load(self, into: Tensor, places: Addresses, counts: Counts, scale: float) -> int:
+        return int(self._library.lane_load(self._at, into.data_ptr(), places, counts, len(counts), scale))
 
     def _weighed(self, weights: Sequence[float] | None) -> ctypes.Array[ctypes.c_double] | None:
         if weights is None:

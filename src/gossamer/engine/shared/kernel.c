@@ -38,6 +38,12 @@ enum { LINE = 64, BLOCK = 4096, FUTEX_ALL = INT32_MAX };
 
 typedef _Atomic uint32_t word;
 
+/* A part of my share that lies in memory of my own: it is summed, and its mean laid down, where it lies. */
+struct stay {
+    int64_t first, last; /* elements */
+    char *at;
+};
+
 struct lane {
     int32_t member, size, buckets, kind, spins, pad;
     int64_t slice;          /* nanoseconds after which a wait comes back to its caller */
@@ -52,6 +58,8 @@ struct lane {
     const int32_t *small;   /* by bucket: 1 if one member sums it for all */
     uint32_t *rounds;       /* by bucket: how often I announced */
     int32_t *progress;      /* by bucket: IDLE .. DONE */
+    struct stay **stays;    /* by bucket, in order: what of my share stays where it is, ended by one of no elements */
+    int32_t *sick;          /* by bucket: the first of these that held a NaN or an infinity, or -1 */
 };
 
 static word *announced(const struct lane *l, int m) { return (word *)(l->words + m * l->apart); }
@@ -98,18 +106,20 @@ static int wait_for(const struct lane *l, word *w, uint32_t goal) {
 /* total = (slot 0 + slot 1 + ...) / size, or the sum of weight * slot, always in the order of members.
  * Four slots are read at a time: reading one after the other was 5 to 15 % slower. */
 #define EACH(SUM) for (int64_t i = 0; i < n; i++) total[i] = (SUM)
+#define FROM(M) ((M) == member ? own : slots + (M) * stride) /* a member's own may lie elsewhere than in its slot */
 #define DEFINE_SUM(T, NAME)                                                                                           \
-    CLONES static void NAME(T *restrict total, const char *at, int64_t stride, int size, int64_t n, const double *w) {\
+    CLONES static void NAME(T *restrict total, const char *slots, int64_t stride, int member, const char *own,        \
+                            int size, int64_t n, const double *w) {                                                   \
         for (int m = 0; m < size; m += 4) {                                                                           \
             const int left = size - m;                                                                                \
-            const T *restrict a = (const T *)(at + m * stride);                                                       \
-            const T *restrict b = (const T *)(at + (m + 1) * stride);                                                 \
-            const T *restrict c = (const T *)(at + (m + 2) * stride);                                                 \
-            const T *restrict d = (const T *)(at + (m + 3) * stride);                                                 \
+            const T *restrict a = (const T *)FROM(m);                                                                 \
+            const T *restrict b = (const T *)FROM(m + 1);                                                             \
+            const T *restrict c = (const T *)FROM(m + 2);                                                             \
+            const T *restrict d = (const T *)FROM(m + 3);                                                             \
             const T by = left > 4 ? 1 : (T)1 / (T)size;                                                               \
             if (w)                                                                                                    \
                 for (int k = m; k < size && k < m + 4; k++) {                                                         \
-                    const T *restrict x = (const T *)(at + k * stride);                                               \
+                    const T *restrict x = (const T *)FROM(k);                                                         \
                     const T weight = (T)w[k];                                                                         \
                     if (k == 0) EACH(weight * x[i]);                                                                  \
                     else EACH(total[i] + weight * x[i]);                                                              \
@@ -141,32 +151,69 @@ static void copy_past_caches(char *to, const char *from, int64_t bytes) {
 #endif
 }
 
-static void put(const struct lane *l, int owner, int into, int64_t at, const char *total, int64_t bytes, int past) {
+/* Whether any of it is a NaN or an infinity: all bits of the exponent set. */
+#define DEFINE_LOOK(T, BITS, EXPONENT, NAME)                  \
+    CLONES static int NAME(const T *from, int64_t n) {        \
+        BITS bad = 0;                                         \
+        for (int64_t i = 0; i < n; i++) {                     \
+            BITS bits;                                        \
+            memcpy(&bits, from + i, sizeof bits);             \
+            bad |= (bits & EXPONENT) == EXPONENT;             \
+        }                                                     \
+        return bad != 0;                                      \
+    }
+#define EXPONENT32 0x7f800000u
+#define EXPONENT64 0x7ff0000000000000ull
+DEFINE_LOOK(float, uint32_t, EXPONENT32, look32)
+DEFINE_LOOK(double, uint64_t, EXPONENT64, look64)
+
+static int look(int kind, const char *from, int64_t bytes) {
+    return kind == FLOAT32 ? look32((const float *)from, bytes / 4) : look64((const double *)from, bytes / 8);
+}
+
+/* `own`: where the owner's part lies. */
+static void put(const struct lane *l, int owner, char *own, int into, int64_t at, const char *total, int64_t bytes, int past) {
     if (into == ONCE && past) copy_past_caches(l->whole + at, total, bytes);
     else if (into == ONCE) memcpy(l->whole + at, total, bytes);
-    else if (into == OWN) memcpy(l->slots + owner * l->stride + at, total, bytes);
+    else if (into == OWN) memcpy(own, total, bytes);
     else
-        for (int m = 0; m < l->size; m++) memcpy(l->slots + m * l->stride + at, total, bytes);
+        for (int m = 0; m < l->size; m++) memcpy(m == owner ? own : l->slots + m * l->stride + at, total, bytes);
+}
+
+/* Sums the bytes from `at` to `stop`, which are `owner`'s to write and lie at `own`; returns whether its were sick. */
+static int sum_bytes(const struct lane *l, int64_t at, int64_t stop, int owner, char *own, int stays, int into, const double *weights) {
+    const int past = stop - at >= l->stream;
+    int sick = 0;
+    char total[BLOCK] __attribute__((aligned(64)));
+    for (int64_t bytes; at < stop; at += bytes, own += bytes) {
+        bytes = stop - at < BLOCK ? stop - at : BLOCK;
+        if (l->kind == FLOAT32) sum32((float *)total, l->slots + at, l->stride, owner, own, l->size, bytes / 4, weights);
+        else sum64((double *)total, l->slots + at, l->stride, owner, own, l->size, bytes / 8, weights);
+        if (stays && !sick && look(l->kind, total, bytes)) sick = look(l->kind, own, bytes); /* nobody else will look */
+        put(l, owner, own, into, at, total, bytes, past);
+    }
+    fence_if(past);
+    return sick;
 }
 
 /* Sums the elements from `first` to the one before `last`, which are `owner`'s to write. */
 static void sum_span(const struct lane *l, int64_t first, int64_t last, int owner, int into, const double *weights) {
-    const int64_t width = l->kind == FLOAT32 ? 4 : 8, stop = last * width;
-    const int past = stop - first * width >= l->stream;
-    char total[BLOCK] __attribute__((aligned(64)));
+    const int64_t width = l->kind == FLOAT32 ? 4 : 8, at = first * width;
     if (l->size == 1 && !weights && into != ONCE) return; /* the mean of one is where it belongs */
-    for (int64_t at = first * width; at < stop; at += BLOCK) {
-        const int64_t bytes = stop - at < BLOCK ? stop - at : BLOCK;
-        if (l->kind == FLOAT32) sum32((float *)total, l->slots + at, l->stride, l->size, bytes / 4, weights);
-        else sum64((double *)total, l->slots + at, l->stride, l->size, bytes / 8, weights);
-        put(l, owner, into, at, total, bytes, past);
-    }
-    fence_if(past);
+    sum_bytes(l, at, last * width, owner, l->slots + owner * l->stride + at, 0, into, weights);
 }
 
 static void sum_share(const struct lane *l, int b, int owner, int into, const double *weights) {
     const int64_t *span = l->shares + 2 * ((int64_t)b * l->size + owner);
-    sum_span(l, span[0], span[1], owner, into, weights);
+    const int64_t width = l->kind == FLOAT32 ? 4 : 8;
+    int64_t first = span[0];
+    l->sick[b] = -1;
+    for (const struct stay *s = l->stays[b]; s && s->first < s->last; first = (s++)->last) {
+        sum_span(l, first, s->first, owner, into, weights);
+        if (sum_bytes(l, s->first * width, s->last * width, owner, s->at, 1, into, weights) && l->sick[b] < 0)
+            l->sick[b] = (int32_t)(s - l->stays[b]);
+    }
+    sum_span(l, first, span[1], owner, into, weights);
 }
 
 /* For who has gathered a bucket and sums another part of it than its share. */
@@ -226,8 +273,10 @@ int lane_done(struct lane *l, int b) {
 int lane_settle(struct lane *l, int b) {
     if (l->progress[b] != DONE) return OUT_OF_TURN;
     int code = wait_for(l, finished(l, b), target(l, b));
-    if (!code) l->progress[b] = IDLE;
-    return code;
+    if (code) return code;
+    l->progress[b] = IDLE;
+    l->stays[b] = NULL;
+    return FINISHED;
 }
 
 /* All of it; called again after NOT_YET it goes on where it was. */
@@ -241,7 +290,7 @@ int lane_mix(struct lane *l, int b, int into, const double *weights) {
 
 /* ---- copying in ---- */
 
-/* to[i] = scale * from[i]; returns whether any of it is a NaN or an infinity (all bits of the exponent set). */
+/* to[i] = scale * from[i]; returns whether any of it is a NaN or an infinity. */
 #define DEFINE_COPY(T, BITS, EXPONENT, NAME)                             \
     CLONES static int NAME(T *to, const T *from, int64_t n, T scale) {   \
         BITS bad = 0;                                                    \
@@ -253,30 +302,21 @@ int lane_mix(struct lane *l, int b, int into, const double *weights) {
             bad |= (bits & EXPONENT) == EXPONENT;                        \
         }                                                                \
         return bad != 0;                                                 \
-    }                                                                    \
-    CLONES static int NAME##_look(const T *from, int64_t n) {            \
-        BITS bad = 0;                                                    \
-        for (int64_t i = 0; i < n; i++) {                                \
-            BITS bits;                                                   \
-            memcpy(&bits, from + i, sizeof bits);                        \
-            bad |= (bits & EXPONENT) == EXPONENT;                        \
-        }                                                                \
-        return bad != 0;                                                 \
     }
-DEFINE_COPY(float, uint32_t, 0x7f800000u, copy32)
-DEFINE_COPY(double, uint64_t, 0x7ff0000000000000ull, copy64)
+DEFINE_COPY(float, uint32_t, EXPONENT32, copy32)
+DEFINE_COPY(double, uint64_t, EXPONENT64, copy64)
 
 static int copy_in(int kind, char *into, const char *from, int64_t count, double scale) {
-    if (into == from && scale == 1.0)
-        return kind == FLOAT32 ? copy32_look((float *)into, count) : copy64_look((double *)into, count);
+    if (into == from && scale == 1.0) return look(kind, into, count * (kind == FLOAT32 ? 4 : 8));
     return kind == FLOAT32 ? copy32((float *)into, (const float *)from, count, (float)scale)
                            : copy64((double *)into, (const double *)from, count, scale);
 }
 
-/* Copies `n` arrays one after the other; returns the first that holds a NaN or an infinity, or -1. */
+/* Copies `n` arrays one after the other, but for those without an address, whose place is left as it is;
+ * returns the first that holds a NaN or an infinity, or -1. */
 int64_t lane_load(const struct lane *l, char *into, char *const *sources, const int64_t *counts, int64_t n, double scale) {
     int64_t found = -1;
     for (int64_t s = 0; s < n; into += counts[s++] * (l->kind == FLOAT32 ? 4 : 8))
-        if (copy_in(l->kind, into, sources[s], counts[s], scale) && found < 0) found = s;
+        if (sources[s] && copy_in(l->kind, into, sources[s], counts[s], scale) && found < 0) found = s;
     return found;
 }

@@ -34,7 +34,15 @@ class Table(ctypes.Structure):
         ("small", POINTER(c_int32)),
         ("rounds", POINTER(c_uint32)),
         ("progress", POINTER(c_int32)),
+        ("stays", POINTER(c_void_p)),
+        ("sick", POINTER(c_int32)),
     )
+
+
+class Stay(ctypes.Structure):
+    """`struct stay` of kernel.c, field by field."""
+
+    _fields_ = (("first", c_int64), ("last", c_int64), ("at", c_void_p))
 
 
 def in_use() -> Kind:

@@ -17,6 +17,7 @@ from gossamer.engine.shared.sums import Sums
 from gossamer.engine.shared.words import OUT_OF_TURN, SLICE, PlainWords, behind, owned
 
 Shares = tuple[tuple[Span, ...], ...]
+FAULT, ROUNDS = 2, (1 << 23) - 1  # where in its line a member says what was sick, and the bits of a round in there
 
 
 class Into(IntEnum):
@@ -80,6 +81,7 @@ class Lane:
         self._table = owned(found.bytes, where)
         self._says = np.frombuffer(memoryview(found.bytes), np.int64, where.size * 8, where.says).reshape(where.size, 8)
         self._spoken = 0
+        self._staying: dict[int, list[int]] = {}  # by bucket: sources that are summed where they are
         self._sums = Sums(self.slots)
         self._compiled: Compiled | None = None
         self._words: PlainWords | Compiled = PlainWords(found.bytes, found.address, where, member)
@@ -100,6 +102,9 @@ class Lane:
         self._check(into, weights)
         if self._compiled:
             self._until(bucket, self._compiled.reduce, into, weights)
+            if (staying := self._staying.pop(bucket, None)) and (sick := self._compiled.sick[bucket]) >= 0:
+                word = (self._words.rounds[bucket] & ROUNDS) << 40 | bucket << 24 | staying[sick] + 1
+                self._says[self.member, FAULT] = word  # the others are still to announce the next one when they read it
             return
         self.gather(bucket)
         self._sum(*self.shares[bucket][self.member], into, weights)
@@ -153,12 +158,39 @@ class Lane:
 
         Returns the index of the first that holds a NaN or an infinity once scaled, or -1.
         """
+        into = self._room(bucket, sources)
+        return self._compiled.load(into, sources, scale) if self._compiled else sums.load(into, sources, scale)
+
+    def stay(self, bucket: int, sources: Sequence[Tensor]) -> tuple[int, list[int]]:
+        """Like `load`, but sources within my share are not copied: the next mix into EVERY slot sums them where they
+        are, and lays their mean down there instead of in my slot. Also returns which those are.
+
+        They must stay until the bucket is settled, and are looked at when they are summed: `faults`.
+        """
+        into = self._room(bucket, sources)
+        if self._compiled is None or self._compiled.small(bucket):
+            return self.load(bucket, sources), []
+        found, self._staying[bucket] = self._compiled.stay(
+            bucket, self.bounds[bucket][0], into, sources, self.shares[bucket][self.member]
+        )
+        return found, self._staying[bucket]
+
+    def faults(self) -> list[tuple[int, int, int]]:
+        """Member, bucket and source: what stayed and held a NaN or an infinity, once all buckets are settled."""
+        found = []
+        for member, word in enumerate(self._says[:, FAULT].tolist()):
+            bucket, number = word >> 24 & 0xFFFF, (word & 0xFFFFFF) - 1
+            if number >= 0 and word >> 40 == self._words.rounds[bucket] & ROUNDS:
+                found.append((member, bucket, number))
+        return found
+
+    def _room(self, bucket: int, sources: Sequence[Tensor]) -> Tensor:
+        """Where sources go; refused unless they fill it."""
         start, stop = self.bounds[bucket]
         given = sum([source.numel() for source in sources])
         if given != stop - start:
             raise ValueError(f"bucket {bucket} holds {stop - start} numbers, and {given} came")
-        into = self.mine[start:stop]
-        return self._compiled.load(into, sources, scale) if self._compiled else sums.load(into, sources, scale)
+        return self.mine[start:stop]
 
     def say(self, number: int) -> None:
         """Tell the others a number of 64 bits with the next mix; every member says one before it, or none does."""

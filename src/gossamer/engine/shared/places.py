@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 LINE, PAGE = 64, 4096
+UNEVEN = 1.3  # how many times its part one of several members may own
 Span = tuple[int, int]
 
 
@@ -83,6 +84,26 @@ def equal(bucket: Span, size: int, width: int) -> tuple[Span, ...]:
     part = up(-(-(stop - start) // size), LINE // width)
     edges = [min(start + member * part, stop) for member in range(size)] + [stop]
     return tuple(pairwise(edges))
+
+
+def whole(buckets: Sequence[Span], ends: Sequence[int], size: int) -> list[list[Span]] | None:
+    """Shares of buckets that cut no tensor, `ends` being where tensors end; None where some would get far too much.
+
+    Of two members the one that sums a tensor does not copy it, so they have as much to do, whoever owns it.
+    """
+    owned, shares = [0] * size, list[list[Span]]()
+    for start, stop in buckets:
+        inner = [start, *[end for end in ends if start < end < stop], stop]
+        marks = [min(inner, key=lambda e, k=k: abs(e - start - (stop - start) * k / size)) for k in range(size + 1)]  # type: ignore[misc]
+        runs = sorted(pairwise(marks), key=lambda run: run[0] - run[1])
+        spans: list[Span] = [(stop, stop)] * size
+        for member, run in zip(sorted(range(size), key=owned.__getitem__), runs, strict=True):
+            spans[member] = run
+        for member, (first, last) in enumerate(spans):
+            owned[member] += last - first
+        shares.append(spans)
+    fair = size == 2 or max(owned) * size <= UNEVEN * sum(owned)
+    return shares if fair else None
 
 
 def checked(
