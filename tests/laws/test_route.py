@@ -82,7 +82,7 @@ def rounds_are_counted(schedule: Schedule) -> str | None:
 
 
 def waves_wait_for_nothing_of_their_own(schedule: Schedule) -> str | None:
-    """`waves` are all rounds, `starts` of them; in one nobody sends on what came in it, or copies over what it sends."""
+    """`waves` are all rounds, `starts` of them; in one nobody sends on what came, or copies over what it sends."""
     for size in worlds(schedule):
         waves = list(schedule.waves(size))
         if (len(waves), sum(waves)) != (schedule.starts(size), schedule.rounds(size)):

@@ -45,7 +45,8 @@ def timed(hosts: Hosts, route: Route, size: int, length: int) -> float:
                 if send is not None:
                     part = span(send.chunks, count, length)
                     here, there = member // hosts.per_host, send.member // hosts.per_host
-                    ways = [(member, send.member)] if here == there else [("out", here), ("in", there)]
+                    same, cross = [("tells", member), ("hears", send.member)], [("out", here), ("in", there)]
+                    ways = same if here == there else cross
                     link = hosts.inside if here == there else hosts.across
                     for way in ways:
                         start = link.alpha * (1 + 0.1 * (together - 1))

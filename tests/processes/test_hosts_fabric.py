@@ -14,6 +14,7 @@ from gossamer.parts.codec import Mean
 from gossamer.parts.refusal import Refused
 from gossamer.parts.route import (
     Auto,
+    Direct,
     Doubling,
     HalvingDoubling,
     Hierarchical,
@@ -27,6 +28,7 @@ from gossamer.parts.route import (
 
 LENGTHS = (1, 2, 7, 1000, 100_003)
 EVEN = {"auto": Auto(), "torus": Torus(2), "masters": Hierarchical(2), "doubling": Hierarchical(2, Doubling())}
+EVEN |= {"direct": Hierarchical(2, Direct())}
 FLAT = {"ring": Ring(), "halving": HalvingDoubling(), "native": Native()}
 WITHIN = {torch.float64: 1e-12, torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
 
@@ -89,7 +91,7 @@ def test_a_torus_needs_hosts_of_one_size(member: Member) -> None:
     fabric.close()
 
 
-@everywhere(worlds=(4,), fabrics=("hosts",), name=("torus", "masters", "doubling", *FLAT))
+@everywhere(worlds=(4,), fabrics=("hosts",), name=("torus", "masters", "doubling", "direct", *FLAT))
 def test_bytes_are_those_of_the_route(member: Member, name: str) -> None:
     fabric, route, length = opened(member), {**EVEN, **FLAT}[name], 4096
     fabric.everyone(Key(3, 0, 0, 0), Mean(torch.zeros(length)), route).wait()

@@ -13,9 +13,9 @@ from gossamer.parts.route.schedule import Move, Schedule, extent
 
 
 class Load(NamedTuple):
-    """What one wave puts on links, in chunks: the most from one member to another inside a host; of the busiest host,
-    the sum of what leaves it or of what enters it, whichever is more; the most that is added by one member. And how
-    many rounds leave at once."""
+    """What one wave puts on links, in chunks: the most that one member tells or hears inside its host; of the busiest
+    host, the sum of what leaves it or of what enters it, whichever is more; the most that is added by one member. And
+    how many rounds leave at once."""
 
     inside: int
     across: int
@@ -47,19 +47,21 @@ def loads(schedule: Schedule, size: int, per_host: int) -> tuple[tuple[Load, int
 
 
 def _load(wave: Sequence[Sequence[Move]], per_host: int) -> Load:
-    left, entered, inside, added = Counter[int](), Counter[int](), Counter[tuple[int, int]](), Counter[int]()
+    left, entered, told, heard, added = (Counter[int]() for _ in range(5))
     for source, target, chunks in (message for moves in wave for message in _messages(moves)):
         here, there = source // per_host, target // per_host
         if here == there:
-            inside[source, target] += chunks
+            told[source] += chunks
+            heard[target] += chunks
         else:
             left[here] += chunks
             entered[there] += chunks
     for member, move in (one for moves in wave for one in enumerate(moves)):
         if move.receive is not None and move.add:
             added[member] += move.receive.chunks[1] - move.receive.chunks[0]
+    inside = max([*told.values(), *heard.values()], default=0)
     across = max([*left.values(), *entered.values()], default=0)
-    return Load(max(inside.values(), default=0), across, max(added.values(), default=0), len(wave))
+    return Load(inside, across, max(added.values(), default=0), len(wave))
 
 
 def _messages(moves: Sequence[Move]) -> Iterator[tuple[int, int, int]]:

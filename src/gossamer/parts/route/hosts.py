@@ -27,7 +27,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Hosts:
-    """Hosts of `per_host` members, one after the other: every pair of a host has an `inside` link of its own, and all
+    """Hosts of `per_host` members, one after the other: every member has an `inside` link to its host, and all
     members of a host share the one `across`. Adding takes `gamma` seconds a byte."""
 
     per_host: int
