@@ -6,15 +6,15 @@ Played with the least that a network promises: a message is gone only when its o
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy
 import pytest
 from tests.laws.specimens import ROUTES
 from tests.laws.travel import worlds
 
-from gossamer.parts.route import Direct, Ring, Route
-from gossamer.parts.route.itinerary import meet
+from gossamer.parts.route import Direct, Route
+from gossamer.parts.route.itinerary import SHORT, meet
 from gossamer.parts.route.script import Act, Script, What, script
 
 Pair = tuple[int, int]
@@ -96,18 +96,29 @@ def _advance(me: int, player: Player, posted: dict[Pair, list[numpy.ndarray]], l
 @pytest.mark.parametrize("route", ROUTES, ids=repr)
 def test_all_end_with_the_sum_and_nobody_waits_for_ever(route: Route, rounds: bool) -> None:
     for size in worlds(route, largest=9):
-        for length, longest in ((1, 5), (size - 1, 1), (60, 4), (60, 60)):
+        long = [(SHORT + 60, SHORT // 10)] if size in (2, 3, 6) else []
+        for length, longest in ((1, 5), (size - 1, 1), (60, 4), (60, 60), *long):
             vectors = numpy.random.default_rng(size).integers(-99, 99, (size, length)).astype(float)
             plans = [script(route, member, size, length, longest, rounds) for member in range(size)]
             for held in ends(plans, vectors, rounds):
                 assert (held == vectors.sum(0)).all(), (size, length, longest)
 
 
-def test_one_who_listens_too_late_is_found_out() -> None:
-    plans = [script(Ring(), member, 2, 8, 8, False) for member in range(2)]
-    late = [Script(plan.acts[2:3] + plan.acts[:2] + plan.acts[3:], plan.room, plan.own, 8, 8) for plan in plans]
-    with pytest.raises((AssertionError, IndexError)):
-        ends(late, numpy.ones((2, 8)), False)
+def moved(plan: Script, what: What, to: int) -> Script:
+    """The script with the first act of a kind somewhere else."""
+    acts = list(plan.acts)
+    acts.insert(to, acts.pop(next(number for number, act in enumerate(acts) if act.what is what)))
+    return replace(plan, acts=tuple(acts))
+
+
+def test_acts_in_a_wrong_order_are_found_out() -> None:
+    plans, start = [script(Direct(), member, 3, 9, 9, False) for member in range(3)], numpy.ones((3, 9))
+    assert all((held == 3).all() for held in ends(plans, start, False))
+    with pytest.raises(AssertionError, match="everybody waits for somebody"):
+        ends([moved(plan, What.SEND, len(plan.acts) - 8) for plan in plans], start, False)
+    early = [script(Direct(), member, 3, SHORT + 1, SHORT, False) for member in range(3)]
+    with pytest.raises(AssertionError, match="written over"):
+        ends([moved(plan, What.CLEAR, len(plan.acts) - 1) for plan in early], numpy.ones((3, SHORT + 1)), False)
 
 
 def test_a_direct_way_waits_for_nothing_until_all_of_its_first_wave_is_under_way() -> None:
@@ -120,6 +131,13 @@ def test_a_direct_way_waits_for_nothing_until_all_of_its_first_wave_is_under_way
     left = next(number for number, act in enumerate(acts) if act.what is What.SEND and act.part == own)
     taken = [act for act in acts[:left] if act.what is What.TAKE]
     assert all(act.part == own for act in taken), "a piece waits for another one's numbers"
+
+
+def test_a_short_vector_listens_for_all_before_it_waits_for_anything() -> None:
+    for length, waits in ((4000, True), (SHORT + 4, False)):
+        kinds = [act.what for act in script(Direct(), 1, 4, length, length, False).acts]
+        first = next(number for number, what in enumerate(kinds) if what > What.SEND)
+        assert (kinds[:first].count(What.LISTEN) == 2 * 3) is waits
 
 
 def test_what_goes_to_many_is_written_once() -> None:

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from gossamer.parts.route.schedule import Hop, Move, Schedule, span
 
+SHORT = 1 << 16  # elements; of a vector no longer than this all that comes has a place of its own in the inbox
+
 
 class Leg(NamedTuple):
     """One round in elements: what leaves, to whom; what comes, from whom, to be added or copied. Nobody is None.
@@ -56,7 +58,8 @@ def itinerary(schedule: Schedule, member: int, size: int, length: int) -> Itiner
             for chunk in range(*receive.chunks) if receive is not None else ():
                 made[chunk] = add
     rough = [[leg for move in wave if (leg := _leg(move, count, length)) is not None] for wave in ways]
-    room = max([length, *(sum(_long(leg.coming) for leg in wave) for wave in rough)])
+    sums = [sum(_long(leg.coming) for leg in wave) for wave in rough]
+    room = sum(sums) if length <= SHORT else max([length, *sums])
     waves = tuple(tuple(wave) for wave in _landed([wave for wave in rough if wave], room))
     return Itinerary(waves, room, tuple(_runs(made, length)))
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import zip_longest
 from typing import NamedTuple
 
-from gossamer.parts.route.itinerary import Leg, itinerary, meet, pieces
+from gossamer.parts.route.itinerary import SHORT, Leg, itinerary, meet, pieces
 from gossamer.parts.route.schedule import Schedule
 
 
@@ -54,10 +54,11 @@ def script(schedule: Schedule, member: int, size: int, length: int, longest: int
     """The acts for a vector of `length` in pieces of at most `longest` elements.
 
     `rounds`: wires are shorter than the numbers of the vector, so what travels lies in an outbox and an inbox; else in
-    the vector itself, but for what is added.
+    the vector itself, but for what is added. A short vector hears all in its inbox, so that it can listen before what
+    leaves has left: a copy costs less there than a sender that finds nobody listening.
     """
     plan = itinerary(schedule, member, size, length)
-    acts = tuple(_Writer(rounds).written(plan.waves, length, longest))
+    acts = tuple(_Writer(rounds, boxed=rounds or length <= SHORT).written(plan.waves, length, longest))
     sent, heard = (sum(a.part.stop - a.part.start for a in acts if a.what is what) for what in (What.SEND, What.LISTEN))
     return Script(acts, plan.room, plan.own if rounds else (), sent, heard)
 
@@ -65,8 +66,8 @@ def script(schedule: Schedule, member: int, size: int, length: int, longest: int
 class _Writer:
     """Writes acts down, and remembers what would be under way when they are performed."""
 
-    def __init__(self, rounds: bool) -> None:
-        self._rounds, self._acts = rounds, list[Act]()
+    def __init__(self, rounds: bool, boxed: bool) -> None:
+        self._rounds, self._boxed, self._acts = rounds, boxed, list[Act]()
         self._coming, self._leaving = deque[Act](), deque[Act]()
         self._laid = list[slice]()  # what lies in the outbox as it is in the vector
 
@@ -93,7 +94,7 @@ class _Writer:
         """What still uses the place of what comes is waited for."""
         assert leg.source is not None
         place: slice | None = None
-        if leg.add or self._rounds:
+        if leg.add or self._boxed:
             by = leg.lands - leg.coming.start
             place = slice(part.start + by, part.stop + by)
             while any(act.place is not None and meet(act.place, place) for act in self._coming):
