@@ -43,7 +43,9 @@ def test_a_probe_that_came_out_well_promises_nothing_for_long_mixes() -> None:
         {NATIVE: (4e-3, 17e-3), DIRECT: (2e-3, 17.5e-3), DOUBLING: (14e-3, 14.1e-3)}
     )  # as if its bytes cost nothing
     assert lucky.best(1 << 20) == DOUBLING
-    assert lucky.best(16 << 20) == NATIVE
+    assert lucky.seconds(DOUBLING, 16 << 20) > lucky.seconds(NATIVE, 16 << 20)
+    close = choice({NATIVE: (4e-3, 17e-3), DIRECT: (2e-3, 14e-3)})
+    assert (close.best(1 << 20), close.best(2 << 20)) == (DIRECT, NATIVE)
     disturbed = choice({NATIVE: (50e-3, 17e-3), DIRECT: (2e-3, 18e-3)})
     assert disturbed.seconds(NATIVE, 64 << 20) > disturbed.seconds(NATIVE, 16 << 20) > 0
 

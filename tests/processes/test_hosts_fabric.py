@@ -107,6 +107,23 @@ def test_bytes_are_those_of_the_route(member: Member, name: str) -> None:
     fabric.close()
 
 
+@everywhere(worlds=(3, 4), fabrics=("hosts",))
+def test_all_members_choose_alike_from_what_was_seen_at_two_lengths(member: Member) -> None:
+    import torch.distributed as dist
+
+    fabric = opened(member)
+    choice = fabric.choice
+    assert choice.lengths[1] == 16 * choice.lengths[0] >= 1 << 16
+    assert all(0 < seconds < 5 for _, times in choice.seen for seconds in times)
+    mine = torch.tensor([choice.add, *(seconds for _, times in choice.seen for seconds in times)])
+    theirs = mine.clone()
+    dist.broadcast(theirs, 0)
+    assert torch.equal(mine, theirs)
+    ways = [(way.columns, way.among) for way, _ in choice.seen]
+    assert (False, Direct()) in ways and ((True, Native()) in ways) is (member.size == 4)  # 2 + 1 make no columns
+    fabric.close()
+
+
 @everywhere(worlds=(4,), fabrics=("hosts",))
 def test_many_buckets_under_way_at_once(member: Member) -> None:
     fabric, cuts = opened(member), [100, 5000, 5001, 70_000]
