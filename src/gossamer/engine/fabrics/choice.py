@@ -94,7 +94,7 @@ def measured(across: Across) -> Choice:
 
 def _measure(across: Across) -> Choice:
     """Play all ways in turns, with two lengths, all members together. A turn took as long as the slowest of them took,
-    and a way takes what half of its turns took: so one that was disturbed counts for nothing, and all choose alike."""
+    and a way takes the median of its turns: so one that was disturbed counts for nothing, and all choose alike."""
     ways = [Way(False, among) for among in MASTERS]
     ways += [Way(True, among) for among in COLUMNS] if across.even and len(across.hosts[0]) > 1 else []
     long = _length(across)
