@@ -5,7 +5,8 @@
 Hosts are network namespaces (`gossamer.lab`), so this needs root. One process tells all workers what to play, in a
 shuffled order, and reads every host's interface before and after: a row counts only if the bytes on the wire are the
 bytes that were recorded, within 10 %. `flat` is gloo's all-reduce over all workers, the peer; `flat again` the control.
-`auto` is the hosts fabric with the way it chose; the bound is 2 (H-1)/H x bytes / rate.
+`direct` is the direct all-reduce among masters on the hosts fabric, `auto` that fabric with the way it chose; the
+bound is 2 (H-1)/H x bytes / rate.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 SIZES = (64 << 10, 1 << 20, 16 << 20, 64 << 20)
 PEERS = ("flat", "flat again")
 ROUTES = ("ring", "halving-doubling", "doubling", "blocks", "tree")
-OURS = ("hierarchical", "torus", "auto")
+OURS = ("hierarchical", "direct", "torus", "auto")
 SECONDS = 0.25  # a turn of a short mix lasts about as long
 HEADERS = 1.05  # what packets add to the bytes in them
 SPARE = 200_000  # bytes a turn's meetings may take
@@ -43,6 +44,7 @@ def worker() -> None:
     from gossamer.parts.route import (
         Auto,
         BinaryBlocks,
+        Direct,
         Doubling,
         HalvingDoubling,
         Hierarchical,
@@ -62,7 +64,7 @@ def worker() -> None:
     routes = {
         "flat": Native(), "flat again": Native(), "ring": Ring(), "halving-doubling": HalvingDoubling(),
         "doubling": Doubling(), "blocks": BinaryBlocks(), "tree": Tree(), "hierarchical": Hierarchical(per_host),
-        "torus": Torus(per_host), "auto": Auto(),
+        "direct": Hierarchical(per_host, Direct()), "torus": Torus(per_host), "auto": Auto(),
     }  # fmt: skip
     bodies: dict[int, Any] = {}
     step = 0
@@ -86,8 +88,7 @@ def worker() -> None:
         body.mul_(1e-3 if kind in PEERS else 1.0)
         choice, size = fabric.choice, place.size
         way = str(choice.best(nbytes)) if kind == "auto" else ""
-        start = min(seconds for _, seconds in choice.starts)
-        links = Hosts(per_host, Link(start, choice.add), Link(start, choice.byte), choice.add)
+        links = Hosts(per_host, Link(choice.start, choice.add), Link(choice.start, choice.byte), choice.add)
         model = choice.seconds(choice.best(nbytes), nbytes) if way else cost_on(links, routes[kind], size, nbytes)
         crossed = sum(fabric.crossed.values()) / loops
         if kind in PEERS:  # gloo does not tell: a ring of all workers, of which each host's last sends to the next host

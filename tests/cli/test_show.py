@@ -92,7 +92,8 @@ def test_a_hybrid_says_which_way_a_wire_takes() -> None:
 
 
 @pytest.mark.parametrize(
-    "route", ["ring", "torus", "halving_doubling", "doubling", "binary_blocks", "tree", "hierarchical", "sharded_hub"]
+    "route",
+    ["ring", "torus", "halving_doubling", "doubling", "binary_blocks", "tree", "hierarchical", "sharded_hub", "direct"],
 )
 def test_thousands_of_workers_are_shown_at_once(route: str) -> None:
     began = perf_counter()

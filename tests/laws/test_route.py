@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 
 import pytest
@@ -81,6 +81,24 @@ def rounds_are_counted(schedule: Schedule) -> str | None:
     return None
 
 
+def waves_wait_for_nothing_of_their_own(schedule: Schedule) -> str | None:
+    """`waves` are all rounds, `starts` of them; in one nobody sends on what came, or copies over what it sends."""
+    for size in worlds(schedule):
+        waves = list(schedule.waves(size))
+        if (len(waves), sum(waves)) != (schedule.starts(size), schedule.rounds(size)):
+            return f"{size} members: {schedule.starts(size)} starts said, waves of {waves} rounds made"
+        for member in range(size):
+            moves = schedule.moves(member, size)
+            for together in waves:
+                came, left = set[int](), set[int]()
+                for send, receive, add in islice(moves, together):
+                    out, into = (set(range(*hop.chunks)) if hop else set[int]() for hop in (send, receive))
+                    if out & came or (not add and into & (left | out)):
+                        return f"{size} members: a message of member {member} waits for another of its wave"
+                    came, left = came | into, left | out
+    return None
+
+
 def bytes_are_counted(schedule: Schedule) -> str | None:
     """With equal chunks `sent` is what leaves the busiest member, `total` all, `passed` the longest of each round."""
     for size in worlds(schedule):
@@ -133,7 +151,7 @@ def suits_itself(schedule: Schedule) -> str | None:
 
 LAWS = (
     proved, claims_enough, adds_up, rounds_are_counted, bytes_are_counted, every_member_is_counted,
-    talks_to_others_only, suits_itself,
+    talks_to_others_only, suits_itself, waves_wait_for_nothing_of_their_own,
 )  # fmt: skip
 
 
@@ -237,6 +255,17 @@ class Deaf(Broadcast):
             yield Move() if member == size - 1 else move
 
 
+@dataclass(frozen=True, repr=False)
+class Hasty(Ring):
+    """Lets the two halves of a ring go at once, though every round sends what came in the one before."""
+
+    def starts(self, size: int) -> int:
+        return 2 if size > 1 else 0
+
+    def waves(self, size: int) -> Iterator[int]:
+        return iter([size - 1] * self.starts(size))
+
+
 WRONG = (
     (proved, Slipped()),
     (proved, Doubled()),
@@ -255,6 +284,7 @@ WRONG = (
     (every_member_is_counted, Boastful()),
     (talks_to_others_only, Vain()),
     (suits_itself, Vain()),
+    (waves_wait_for_nothing_of_their_own, Hasty()),
 )
 
 

@@ -11,6 +11,7 @@ from tests.papers import crossing_oracles as oracles
 
 from gossamer.parts.refusal import Refused
 from gossamer.parts.route import (
+    Direct,
     Doubling,
     HalvingDoubling,
     Hierarchical,
@@ -36,10 +37,12 @@ Form = Callable[[int, int, int], float]
         (lambda k: Torus(x=k), oracles.torus, ANY),
         (lambda k: Hierarchical(k), oracles.hierarchical, ANY),
         (lambda k: ShardedHub(), oracles.sharded_hub, ANY),
+        (lambda k: Direct(), oracles.sharded_hub, ANY),
+        (lambda k: Hierarchical(k, Direct()), oracles.hierarchical, ANY),
         (lambda k: HalvingDoubling(), oracles.halving_nearest_first, POWERS),
         (lambda k: Doubling(), oracles.doubling, POWERS),
     ],
-    ids=["ring", "torus", "hierarchical", "sharded hub", "halving-doubling", "doubling"],
+    ids=["ring", "torus", "hierarchical", "sharded hub", "direct", "masters by direct", "halving-doubling", "doubling"],
 )
 def test_what_leaves_a_host_is_the_closed_form(route: Made, oracle: Form, shapes: list[tuple[int, int]]) -> None:
     for h, k in shapes:

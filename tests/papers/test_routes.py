@@ -12,6 +12,7 @@ from tests.papers.problem import EXACT, RATE, WRONG, gap, given, played
 
 from gossamer.parts.route import (
     BinaryBlocks,
+    Direct,
     Doubling,
     HalvingDoubling,
     Hierarchical,
@@ -33,6 +34,7 @@ PAIRS = [
     (BinaryBlocks(), route_oracles.binary_blocks),
     (Tree(), route_oracles.tree),
     (ShardedHub(), route_oracles.sharded_hub),
+    (Direct(), route_oracles.direct),
     (Hierarchical(), partial(route_oracles.hierarchical, k=4)),
     (Hierarchical(per_host=3, among=Tree()), partial(route_oracles.hierarchical, k=3, among=route_oracles.tree)),
     (Torus(x=1), partial(route_oracles.torus, x=1)),

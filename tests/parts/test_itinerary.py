@@ -9,7 +9,7 @@ from tests.laws.specimens import OPERATIONS, ROUTES
 from tests.laws.travel import worlds
 
 from gossamer.parts.route import Doubling, HalvingDoubling, Ring, Schedule, Tree, counted
-from gossamer.parts.route.itinerary import itinerary, meet, pieces
+from gossamer.parts.route.itinerary import SHORT, itinerary, meet, pieces
 
 LENGTHS = (1, 7, 60)
 
@@ -30,14 +30,16 @@ def test_legs_are_what_was_counted(schedule: Schedule) -> None:
                 assert all((leg.source is None) == (long(leg.coming) == 0) for leg in legs)
 
 
+@pytest.mark.parametrize("length", [60, 60 * SHORT])
 @pytest.mark.parametrize("schedule", ROUTES, ids=repr)
-def test_what_comes_has_room_beside_what_came_just_before(schedule: Schedule) -> None:
+def test_what_comes_has_room_beside_what_came_just_before(schedule: Schedule, length: int) -> None:
     for size in worlds(schedule, largest=9):
         for member in range(size):
-            legs = itinerary(schedule, member, size, 60).legs
+            plan = itinerary(schedule, member, size, length)
+            legs = plan.legs
             places = [slice(leg.lands, leg.lands + long(leg.coming)) for leg in legs if leg.source is not None]
-            assert all(place.start >= 0 and place.stop <= 60 for place in places)
-            short = [pair for pair in pairwise(places) if long(pair[0]) + long(pair[1]) <= 30]
+            assert all(place.start >= 0 and place.stop <= plan.room for place in places)
+            short = [pair for pair in pairwise(places) if long(pair[0]) + long(pair[1]) <= length // 2]
             wrapped = [pair for pair in short if meet(*pair)]
             assert not wrapped
 

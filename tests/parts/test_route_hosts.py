@@ -8,6 +8,7 @@ from tests.laws.travel import worlds
 
 from gossamer.parts.refusal import Refused
 from gossamer.parts.route import (
+    Direct,
     HalvingDoubling,
     Hierarchical,
     Hosts,
@@ -28,24 +29,33 @@ INSIDE, ACROSS = Link(1e-5, 2e-10), Link(A, B)
 
 
 def timed(hosts: Hosts, route: Route, size: int, length: int) -> float:
-    """Every message of every round laid on its link; a round ends when the last link is free and all is added."""
+    """Every message of every wave laid on its link; a wave ends when the last link is free and all is added. The
+    start-ups of a wave overlap, but for a tenth each."""
     route = route.suited(length)
-    plans, count, seconds = [list(route.moves(member, size)) for member in range(size)], route.chunks(size), 0.0
-    for number in range(route.rounds(size)):
-        busy, adding = dict[tuple[object, ...], float](), 0.0
+    plans, count, seconds, done = (
+        [list(route.moves(member, size)) for member in range(size)],
+        route.chunks(size),
+        0.0,
+        0,
+    )
+    for together in route.waves(size):
+        busy, adding = dict[tuple[object, ...], float](), dict[int, float]()
         for member, plan in enumerate(plans):
-            send, receive, add = plan[number]
-            if send is not None:
-                part = span(send.chunks, count, length)
-                here, there = member // hosts.per_host, send.member // hosts.per_host
-                ways = [(member, send.member)] if here == there else [("out", here), ("in", there)]
-                link = hosts.inside if here == there else hosts.across
-                for way in ways:
-                    busy[way] = busy.get(way, link.alpha) + link.beta * (part.stop - part.start)
-            if receive is not None and add:
-                part = span(receive.chunks, count, length)
-                adding = max(adding, hosts.gamma * (part.stop - part.start))
-        seconds += max(busy.values(), default=0.0) + adding
+            for send, receive, add in plan[done : done + together]:
+                if send is not None:
+                    part = span(send.chunks, count, length)
+                    here, there = member // hosts.per_host, send.member // hosts.per_host
+                    same, cross = [("tells", member), ("hears", send.member)], [("out", here), ("in", there)]
+                    ways = same if here == there else cross
+                    link = hosts.inside if here == there else hosts.across
+                    for way in ways:
+                        start = link.alpha * (1 + 0.1 * (together - 1))
+                        busy[way] = busy.get(way, start) + link.beta * (part.stop - part.start)
+                if receive is not None and add:
+                    part = span(receive.chunks, count, length)
+                    adding[member] = adding.get(member, 0.0) + hosts.gamma * (part.stop - part.start)
+        seconds += max(busy.values(), default=0.0) + max(adding.values(), default=0.0)
+        done += together
     return seconds
 
 
@@ -58,7 +68,7 @@ def test_the_cost_on_hosts_is_the_one_of_its_messages(route: Route) -> None:
             assert cost_on(hosts, route, size, nbytes) == pytest.approx(timed(hosts, route, size, nbytes), rel=1e-9)
 
 
-@pytest.mark.parametrize("route", [Ring(), HalvingDoubling(), Torus(), Tree(), ShardedHub()], ids=repr)
+@pytest.mark.parametrize("route", [Ring(), HalvingDoubling(), Torus(), Tree(), ShardedHub(), Direct()], ids=repr)
 def test_links_all_alike_are_the_plain_price(route: Route) -> None:
     for per_host in (1, 8):
         priced = cost_on(Hosts(per_host, ACROSS, ACROSS, C), route, 8, 8e6)

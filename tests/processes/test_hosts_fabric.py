@@ -14,6 +14,7 @@ from gossamer.parts.codec import Mean
 from gossamer.parts.refusal import Refused
 from gossamer.parts.route import (
     Auto,
+    Direct,
     Doubling,
     HalvingDoubling,
     Hierarchical,
@@ -27,6 +28,7 @@ from gossamer.parts.route import (
 
 LENGTHS = (1, 2, 7, 1000, 100_003)
 EVEN = {"auto": Auto(), "torus": Torus(2), "masters": Hierarchical(2), "doubling": Hierarchical(2, Doubling())}
+EVEN |= {"direct": Hierarchical(2, Direct())}
 FLAT = {"ring": Ring(), "halving": HalvingDoubling(), "native": Native()}
 WITHIN = {torch.float64: 1e-12, torch.float32: 1e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}
 
@@ -89,7 +91,7 @@ def test_a_torus_needs_hosts_of_one_size(member: Member) -> None:
     fabric.close()
 
 
-@everywhere(worlds=(4,), fabrics=("hosts",), name=("torus", "masters", "doubling", *FLAT))
+@everywhere(worlds=(4,), fabrics=("hosts",), name=("torus", "masters", "doubling", "direct", *FLAT))
 def test_bytes_are_those_of_the_route(member: Member, name: str) -> None:
     fabric, route, length = opened(member), {**EVEN, **FLAT}[name], 4096
     fabric.everyone(Key(3, 0, 0, 0), Mean(torch.zeros(length)), route).wait()
@@ -102,6 +104,23 @@ def test_bytes_are_those_of_the_route(member: Member, name: str) -> None:
     assert by_host == [4 * elements for elements in crossing(route, 4, 2, length)]
     if name in ("torus", *FLAT):
         assert fabric.sent[3] == 4 * counted(route, member.rank, 4, length)[0]
+    fabric.close()
+
+
+@everywhere(worlds=(3, 4), fabrics=("hosts",))
+def test_all_members_choose_alike_from_what_was_seen_at_two_lengths(member: Member) -> None:
+    import torch.distributed as dist
+
+    fabric = opened(member)
+    choice = fabric.choice
+    assert choice.lengths[1] == 16 * choice.lengths[0] >= 1 << 16
+    assert all(0 < seconds < 5 for _, times in choice.seen for seconds in times)
+    mine = torch.tensor([choice.add, *(seconds for _, times in choice.seen for seconds in times)])
+    theirs = mine.clone()
+    dist.broadcast(theirs, 0)
+    assert torch.equal(mine, theirs)
+    ways = [(way.columns, way.among) for way, _ in choice.seen]
+    assert (False, Direct()) in ways and ((True, Native()) in ways) is (member.size == 4)  # 2 + 1 make no columns
     fabric.close()
 
 

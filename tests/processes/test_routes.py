@@ -16,7 +16,7 @@ from gossamer.engine.fabrics import Key
 from gossamer.engine.fabrics.over_torch import OverTorch
 from gossamer.parts.codec import Mean
 from gossamer.parts.refusal import Refused
-from gossamer.parts.route import BinaryBlocks, Doubling, HalvingDoubling, Ring, Route, ShardedHub, Torus, Tree
+from gossamer.parts.route import BinaryBlocks, Direct, Doubling, HalvingDoubling, Ring, Route, Torus, Tree
 
 WORLDS = range(2, 9)
 LENGTHS = {torch.float32: (1, 2, 7, 1000, 100_003), torch.float64: (7, 1000)}
@@ -55,7 +55,7 @@ def test_short_pieces_and_messages_at_once_change_nothing(member: Member, among:
         return
     for dtype in WITHIN:
         summed = Sum(1001, dtype, group)
-        for route in (Ring(), HalvingDoubling(), Doubling(), BinaryBlocks(), ShardedHub(), Tree()):
+        for route in (Ring(), HalvingDoubling(), Doubling(), BinaryBlocks(), Direct(), Tree()):
             before, plain, cut = trip.PIECE, summed.mine.clone(), summed.mine.clone()
             Executor(group).run(route, plain)
             try:
@@ -89,7 +89,7 @@ def test_long_vectors(member: Member, among: int) -> None:
     if group is None:
         return
     by, length = Executor(group), 16_000_001
-    along: dict[int, tuple[Route, ...]] = {2: (Torus(),), 3: (BinaryBlocks(), Ring()), 4: (HalvingDoubling(), Torus())}
+    along: dict[int, tuple[Route, ...]] = {2: (Torus(),), 3: (BinaryBlocks(), Ring()), 4: (HalvingDoubling(), Direct())}
     summed = Sum(length, torch.float32, group)
     for route in along[among]:
         summed.check(by, route)
@@ -101,7 +101,7 @@ def test_nothing_is_allocated_after_the_first_time(member: Member, kind: str) ->
     if group is None:
         return
     by, length = Executor(group), 400_000
-    for route in (Ring(), HalvingDoubling(), Doubling(), ShardedHub(), Tree()):
+    for route in (Ring(), HalvingDoubling(), Doubling(), Direct(), Tree()):
         vector = drawn(length, getattr(torch, kind))
         by.run(route, vector)
         by.run(route, vector[: length // 2])

@@ -15,6 +15,7 @@ from gossamer.engine.trip import Grouped, Trip
 from gossamer.parts.route import (
     BinaryBlocks,
     BySize,
+    Direct,
     Doubling,
     HalvingDoubling,
     Hierarchical,
@@ -38,6 +39,8 @@ ROUTES: tuple[Route, ...] = (
     Hierarchical(per_host=2),
     Hierarchical(per_host=3, among=HalvingDoubling()),
     ShardedHub(),
+    Direct(),
+    Hierarchical(per_host=2, among=Direct()),
     BySize(small=Doubling(), large=BinaryBlocks(), limit=400),
 )
 WITHIN = {torch.float32: 1e-6, torch.float64: 1e-14, torch.float16: 1e-3, torch.bfloat16: 8e-3}  # three bits less

@@ -73,7 +73,7 @@ COMPOSED = [
     "Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference(codec=TopK(keep=0.2)))",
     "Exchange(payload=PARAMETERS, topology=Graph(edges=EDGES))",
     "Exchange(where=Dims(least=2), codec=DGC(density=0.1)) + Exchange(where=Dims(most=1))",
-    *(f"allreduce({route})" for route in ("halving_doubling", "doubling", "binary_blocks", "sharded_hub")),
+    *(f"allreduce({route})" for route in ("halving_doubling", "doubling", "binary_blocks", "sharded_hub", "direct")),
     "allreduce(hierarchical(per_host=3, among=doubling))",
     "allreduce(by_size(small=doubling, large=tree, limit=100))",
     "Exchange(where=Dims(least=2), route=BySize(limit=1000000)) + Exchange(where=Dims(most=1), route=BySize(limit=9))",

@@ -1,12 +1,11 @@
 """One vector on its way along one schedule, over torch.distributed point-to-point calls, in place.
 
-Messages are cut into pieces, and a piece goes on as soon as it is there: adding overlaps hearing, and rounds overlap.
+The acts and their order are known beforehand; here they are performed.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -14,116 +13,60 @@ import torch.distributed as dist
 from torch import Tensor
 
 from gossamer.parts.route import Schedule
-from gossamer.parts.route.itinerary import Leg, itinerary, meet, pieces
+from gossamer.parts.route.itinerary import Leg, itinerary
+from gossamer.parts.route.script import Act, What, script
 
 if TYPE_CHECKING:
     from gossamer.engine.executor import Executor
 
 PIECE = 1 << 20  # bytes; 16 MB at 1 Gbit/s took 4 to 12 % less than in whole messages; pieces of 256 KB took more
-
-
-@dataclass(frozen=True)
-class Flight:
-    """A piece under way: its other end, its elements of the vector, and where it lies meanwhile, unless there."""
-
-    work: dist.Work
-    rank: int
-    part: slice
-    place: slice | None = None
-    add: bool = False
+LISTEN, SEND, TAKE, CLEAR, WRITE, KEEP = What  # an attribute of an enumeration costs as much as an act of its own
 
 
 class Trip:
-    """Performs the legs of one member's itinerary, each piece as early as what it is made of allows."""
+    """Performs one member's script: each piece goes as early as what it is made of allows."""
 
     def __init__(self, by: Executor, schedule: Schedule, vector: Tensor, tag: int, wire: torch.dtype) -> None:
         self._by, self._tag, self._vector = by, tag, vector
-        self._plan = itinerary(schedule, by.member, by.size, vector.numel())
+        self._schedule, self._wire = schedule, wire
         self._rounds = wire != vector.dtype  # else what travels lies in the vector itself
-        place, length = vector.device, vector.numel()
-        self._inbox = by.place("inbox", wire, place, length)
-        self._outbox = by.place("outbox", wire, place, length) if self._rounds else vector
-        self._longest = max(1, PIECE // wire.itemsize)
-        self._coming, self._leaving = deque[Flight](), deque[Flight]()
-        self._sent = self._heard = 0
 
     def play(self) -> tuple[int, int]:
-        """All legs; returns the bytes sent and heard."""
-        for leg in self._plan.legs:
-            self._leg(leg)
-        everything = slice(0, self._vector.numel())
-        self._settle(everything)
-        self._clear(everything)
-        if self._rounds:
-            for part in self._plan.own:
-                self._vector[part].copy_(self._outbox[part].copy_(self._vector[part]))
-        return self._sent, self._heard
+        """All acts; returns the bytes sent and heard."""
+        by, vector, width = self._by, self._vector, self._wire.itemsize
+        plan = script(
+            self._schedule, by.member, by.size, vector.numel(), max(1, PIECE // width), self._rounds
+        )  # fmt: skip
+        self._boxes(plan.room)
+        self._perform(plan.acts)
+        self._round(plan.own)
+        return plan.sent * width, plan.heard * width
 
-    def _leg(self, leg: Leg) -> None:
-        if leg.keeps:  # what comes in this very round is added to what has left, so what came before goes first
-            self._settle(leg.leaving)
-        if leg.source is not None:
-            self._listen(leg, self._by.ranks[leg.source])
-        if leg.to is not None:
-            self._send(leg, self._by.ranks[leg.to])
+    def _boxes(self, room: int) -> None:
+        by, vector = self._by, self._vector
+        self._inbox = by.place("inbox", self._wire, vector.device, room)
+        self._outbox = by.place("outbox", self._wire, vector.device, vector.numel()) if self._rounds else vector
 
-    def _listen(self, leg: Leg, rank: int) -> None:
-        """Be ready for all pieces that come; what still uses their places is waited for."""
-        direct = not (leg.add or self._rounds)
-        if direct:
-            self._settle(leg.coming)
-            self._clear(leg.coming)
-        for part in pieces(leg.coming, self._longest):
-            place = None if direct else _moved(part, leg.lands - leg.coming.start)
-            if place is not None:
-                self._free(place)
-            there = self._vector[part] if place is None else self._inbox[place]
-            work = _made(dist.irecv(there, rank, self._by.group, self._tag))
-            self._coming.append(Flight(work, rank, part, place, leg.add))
-            self._heard += there.nbytes
-
-    def _send(self, leg: Leg, rank: int) -> None:
-        """Let go of every piece as soon as all that is to be added to it has been."""
-        for part in pieces(leg.leaving, self._longest):
-            if not leg.keeps:
-                self._settle(part)
-            leaving = self._written(part, leg.keeps)
-            self._leaving.append(Flight(_made(dist.isend(leaving, rank, self._by.group, self._tag)), rank, part))
-            self._sent += leaving.nbytes
-
-    def _written(self, part: slice, keeps: bool) -> Tensor:
-        """A part of the vector as it travels; where both sides add, the sender too goes on with what it sent."""
-        if self._rounds:
-            self._clear(part)
-            self._outbox[part].copy_(self._vector[part])
-            if keeps:
-                self._vector[part].copy_(self._outbox[part])
-        return self._outbox[part]
-
-    def _settle(self, part: slice) -> None:
-        """Take what comes, in its order, until nothing for this part of the vector is under way."""
-        while any(meet(flight.part, part) for flight in self._coming):
-            self._take()
-
-    def _free(self, place: slice) -> None:
-        """Take what comes, in its order, until nothing lies or will lie in this place of the inbox."""
-        while any(flight.place is not None and meet(flight.place, place) for flight in self._coming):
-            self._take()
-
-    def _clear(self, part: slice) -> None:
-        """Wait until nothing of this part is still leaving."""
-        while any(meet(flight.part, part) for flight in self._leaving):
-            flight = self._leaving.popleft()
-            self._by.wait(flight.work, flight.rank)
-
-    def _take(self) -> None:
-        """The next piece is there, and added or copied to where it belongs."""
-        flight = self._coming.popleft()
-        self._by.wait(flight.work, flight.rank)
-        if not self._rounds:
-            self._clear(flight.part)
-        if flight.place is not None:
-            self._land(flight.part, flight.place, flight.add)
+    def _perform(self, acts: tuple[Act, ...]) -> None:
+        group, tag, wait, ranks = self._by.group, self._tag, self._by.wait, self._by.ranks
+        vector, inbox, outbox = self._vector, self._inbox, self._outbox
+        coming, leaving = deque[dist.Work](), deque[dist.Work]()
+        for what, member, part, place, add in acts:
+            if what is LISTEN:  # the process group's own calls: what `dist.irecv` checks each time is so by design
+                there = vector[part] if place is None else inbox[place]
+                coming.append(group.recv([there], member, tag))
+            elif what is SEND:
+                leaving.append(group.send([outbox[part]], member, tag))
+            elif what is TAKE:
+                wait(coming.popleft(), ranks[member])
+                if place is not None:
+                    self._land(part, place, add)
+            elif what is CLEAR:
+                wait(leaving.popleft(), ranks[member])
+            elif what is WRITE:
+                outbox[part].copy_(vector[part])
+            else:
+                vector[part].copy_(outbox[part])
 
     def _land(self, part: slice, place: slice, add: bool) -> None:
         here, news = self._vector[part], self._inbox[place]
@@ -134,33 +77,53 @@ class Trip:
         else:
             here.add_(news)
 
+    def _round(self, own: tuple[slice, ...]) -> None:
+        for part in own:
+            self._vector[part].copy_(self._outbox[part].copy_(self._vector[part]))
+
 
 class Grouped(Trip):
-    """A trip whose messages of a round are asked for at once and waited for together, whole."""
+    """A trip whose messages of a wave are asked for at once and waited for together, whole."""
 
-    def _leg(self, leg: Leg) -> None:
-        group, tag, direct, calls = self._by.group, self._tag, not (leg.add or self._rounds), []
-        place = _moved(leg.coming, leg.lands - leg.coming.start)
-        there = self._vector[leg.coming] if direct else self._inbox[place]
+    def play(self) -> tuple[int, int]:
+        """All waves; returns the bytes sent and heard."""
+        plan = itinerary(self._schedule, self._by.member, self._by.size, self._vector.numel())
+        self._sent = self._heard = 0
+        self._boxes(plan.room)
+        for wave in plan.waves:
+            self._wave(wave)
+        self._round(plan.own if self._rounds else ())
+        return self._sent, self._heard
+
+    def _wave(self, wave: tuple[Leg, ...]) -> None:
+        calls = [call for leg in wave for call in self._calls(leg)]
+        for work, call in zip(dist.batch_isend_irecv(calls), calls, strict=False):  # NCCL's one work stands for all
+            self._by.wait(work, call.peer)
+        for leg in wave:
+            if leg.source is not None and (leg.add or self._rounds):
+                self._land(leg.coming, _place(leg), leg.add)
+
+    def _calls(self, leg: Leg) -> list[dist.P2POp]:
+        group, tag, calls = self._by.group, self._tag, []
         if leg.to is not None:
-            leaving = self._written(leg.leaving, leg.keeps)
+            leaving = self._written(leg)
             calls.append(dist.P2POp(dist.isend, leaving, self._by.ranks[leg.to], group, tag))
             self._sent += leaving.nbytes
         if leg.source is not None:
+            there = self._inbox[_place(leg)] if leg.add or self._rounds else self._vector[leg.coming]
             calls.append(dist.P2POp(dist.irecv, there, self._by.ranks[leg.source], group, tag))
             self._heard += there.nbytes
-        for work, call in zip(dist.batch_isend_irecv(calls), calls, strict=False):  # NCCL's one work stands for all
-            self._by.wait(work, call.peer)
-        if leg.source is not None and not direct:
-            self._land(leg.coming, place, leg.add)
+        return calls
+
+    def _written(self, leg: Leg) -> Tensor:
+        """What leaves, as it travels; where both sides add, the sender too goes on with what it sent."""
+        leaving = self._outbox[leg.leaving]
+        if self._rounds:
+            leaving.copy_(self._vector[leg.leaving])
+            if leg.keeps:
+                self._vector[leg.leaving].copy_(leaving)
+        return leaving
 
 
-def _moved(part: slice, by: int) -> slice:
-    return slice(part.start + by, part.stop + by)
-
-
-def _made(work: dist.Work | None) -> dist.Work:
-    """A process that is no member of its own process group gets no work."""
-    if work is None:
-        raise RuntimeError("this process is not in the process group it performs a route on")
-    return work
+def _place(leg: Leg) -> slice:
+    return slice(leg.lands, leg.lands + leg.coming.stop - leg.coming.start)

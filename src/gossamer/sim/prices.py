@@ -24,7 +24,7 @@ class Price:
 def all_reduce(cluster: Cluster, route: Route, size: int, nbytes: int) -> Price:
     """A summed wire over a route: its rounds of latency, and the bytes that pass one after the other."""
     route = route.suited(nbytes)
-    return Price(route.passed(size, nbytes) / cluster.rate, route.rounds(size) * cluster.latency)
+    return Price(route.passed(size, nbytes) / cluster.rate, route.delays(size) * cluster.latency)
 
 
 def all_gather(cluster: Cluster, size: int, nbytes: int) -> Price:

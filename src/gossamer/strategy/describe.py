@@ -109,7 +109,7 @@ def _trip(ex: Exchange, wire: Size, world: World, slot: int) -> _Trip:
             def sent(nbytes: float) -> float:
                 return ex.route.suited(nbytes).total(size, nbytes) / size
 
-            return _Trip(route.rounds(size), sent, route.passed(size, wire.likely))
+            return _Trip(route.starts(size), sent, route.passed(size, wire.likely))
         case Everyone():
             rounds, copies = world.size - 1, float(world.size - 1)
         case AtHub():

@@ -39,8 +39,8 @@ class Misread(Refused):
 ROUTES: dict[str, Callable[..., Any]] = {
     "auto": route.Auto, "native": route.Native, "ring": route.Ring, "torus": route.Torus, "tree": route.Tree,
     "halving_doubling": route.HalvingDoubling, "doubling": route.Doubling, "binary_blocks": route.BinaryBlocks,
-    "hierarchical": route.Hierarchical, "sharded_hub": route.ShardedHub, "by_size": route.BySize,
-    "sharded": route.Sharded,
+    "direct": route.Direct, "hierarchical": route.Hierarchical, "sharded_hub": route.ShardedHub,
+    "by_size": route.BySize, "sharded": route.Sharded,
 }  # fmt: skip
 WORDS: dict[str, Enum] = {
     word.name: word for words in (payload.Payload, payload.Order, synchrony.Late) for word in words

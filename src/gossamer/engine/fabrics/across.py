@@ -57,6 +57,10 @@ class Across:
         """Whether this member may speak for its host."""
         return self.place == 0
 
+    def meet(self) -> None:
+        """Wait for those who speak for the same share of other hosts."""
+        dist.barrier(self._group)
+
     def named(self, route: Route) -> Way | None:
         """The way that a named route is; None for those that are no way of hosts."""
         size, per_host = sum(map(len, self.hosts)), len(self.hosts[0])

@@ -1,12 +1,9 @@
-"""What the link between hosts costs, measured, and which way is best for a mix of a given length (P1's model).
-
-Seconds = start-up per round + per byte that passes + per byte added. Knows no memory.
-"""
+"""What mixes between hosts cost, measured, and which way is best for one of a given length. Knows no memory."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
@@ -14,37 +11,53 @@ from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 
 from gossamer.engine.fabrics.across import Across, Way
-from gossamer.parts.route import Doubling, HalvingDoubling, Native, cost
+from gossamer.parts.route import Direct, Doubling, HalvingDoubling, Native, Route
 
-MASTERS = (Doubling(), HalvingDoubling(), Native())
-REPEATS, LONG, MOST = 5, 0.03, 4 << 20  # of a probe; seconds and bytes that suffice to see the rate
+MASTERS: tuple[Route, ...] = (Native(), Direct(), Doubling(), HalvingDoubling())
+COLUMNS: tuple[Route, ...] = (Native(),)  # a direct one was the last in every probe: twice as many messages a host
+REPEATS, LONG = (5, 3), 0.04  # of a short and of a long probe; seconds that a long one may take
+LEAST, MOST, APART = 1 << 16, 4 << 20, 16  # bytes of a long probe; how many times as long as a short one it is
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Seconds: to start a round, by way; for a byte to leave a host; for a byte to be added."""
+    """Seconds that mixes of two lengths, in bytes, took among hosts, by way; and that adding a byte takes."""
 
     hosts: int
     per_host: int
-    starts: tuple[tuple[Way, float], ...]
-    byte: float
+    lengths: tuple[int, int]
+    seen: tuple[tuple[Way, tuple[float, float]], ...]
     add: float
 
+    @property
+    def byte(self) -> float:
+        """Seconds for a byte to leave a host, by the median of the ways: no single probe says so."""
+        (low, high), found = self.lengths, []
+        for way, (short, long) in self.seen:
+            passed = way.among.passed(self.hosts, high - low)
+            found.append(max(long - short, 0.1 * long) / passed if passed else 0.0)
+        return median(found)
+
+    @property
+    def start(self) -> float:
+        """Seconds to start a message: the best that was seen."""
+        least, low = 1e-6, self.lengths[0]
+        passing = [(way, short - self.byte * way.among.passed(self.hosts, low)) for way, (short, _) in self.seen]
+        return min(max(least, rest) / max(1.0, way.among.delays(self.hosts)) for way, rest in passing)
+
     def seconds(self, way: Way, nbytes: float) -> float:
-        """Of a mix: sums inside a host and the copies to its members, then the rounds among hosts."""
-        start = dict(self.starts)[way]
-        inside = 2 * self.per_host * nbytes * self.add / (self.per_host if way.columns else 1)
-        share = nbytes / self.per_host if way.columns else nbytes
-        # members of a host share its link: a byte of a share takes as many times as long
-        byte = self.byte * (self.per_host if way.columns else 1)
-        return inside + cost(way.among, self.hosts, share, start, byte, self.add)
+        """Of a mix: sums inside a host and the copies to its members, then what is between hosts."""
+        inside = 2 * nbytes * self.add * (1 if way.columns else self.per_host)
+        return inside + self._across(way, nbytes)
 
     def best(self, nbytes: int) -> Way:
-        """The way that takes the least."""
-        return min(self.starts, key=lambda each: self.seconds(each[0], nbytes))[0]
+        """The way that takes the least. Beyond what was tried only the backend's own collective: a route that was as
+        quick at 1 MB took a quarter more at 16 MB, and no probe that is short enough tells."""
+        beyond = nbytes > self.lengths[1]
+        ways = [way for way, _ in self.seen if way.among.native or not beyond]
+        return min(ways, key=lambda way: self.seconds(way, nbytes))
 
     def told(self) -> str:
         """What was measured and what follows from it, in one line."""
@@ -53,15 +66,25 @@ class Choice:
         parts = [f"{way} up to {_size(last)}" for way, last in runs[:-1]] + [f"{runs[-1][0]} above" * bool(runs[1:])]
         rate = 8e-6 / self.byte if self.byte else float("inf")
         chosen = ", ".join(part for part in parts if part) or f"{runs[0][0]} for all"
-        least = min(start for _, start in self.starts)
-        return f"link between hosts: {rate:,.0f} Mbit/s, {1e3 * least:.2f} ms a round; {chosen}"
+        return f"link between hosts: {rate:,.0f} Mbit/s, {1e3 * self.start:.2f} ms a round; {chosen}"
+
+    def _across(self, way: Way, nbytes: float) -> float:
+        """On a straight line through what was seen. Beyond it no byte is quicker than the link, so that one
+        probe that came out well promises nothing for lengths that nobody has tried."""
+        (low, high), (short, long) = self.lengths, dict(self.seen)[way]
+        slope = (long - short) / (high - low)
+        if nbytes < low:
+            return max(short - max(0.0, slope) * (low - nbytes), 0.5 * short)
+        if nbytes <= high:
+            return short + slope * (nbytes - low)
+        return long + max(slope, self.byte * way.among.passed(self.hosts, 1.0)) * (nbytes - high)
 
 
 _known: WeakKeyDictionary[dist.ProcessGroup, Choice] = WeakKeyDictionary()
 
 
 def measured(across: Across) -> Choice:
-    """What the link costs, measured once among these processes."""
+    """What mixes cost, measured once among these processes."""
     everybody = dist.group.WORLD
     assert everybody is not None
     if everybody not in _known:
@@ -70,53 +93,61 @@ def measured(across: Across) -> Choice:
 
 
 def _measure(across: Across) -> Choice:
-    """Play each way with the least there is, and one with enough to see the rate; all members do so together.
-
-    What member 0 found is what all use, so that all choose alike.
-    """
+    """Play all ways in turns, with two lengths, all members together. A turn took as long as the slowest of them took,
+    and a way takes the median of its turns: so one that was disturbed counts for nothing, and all choose alike."""
     ways = [Way(False, among) for among in MASTERS]
-    ways += [Way(True, Native())] if across.even and len(across.hosts[0]) > 1 else []
-    found = [_timed(across, way, torch.zeros(1)) for way in ways]
-    numbers = torch.tensor([*found, *_rate(across), _adding()], dtype=torch.float64)
-    dist.broadcast(numbers, 0)
-    *times, taken, nbytes, add = numbers.tolist()
-    hosts = len(across.hosts)
-    starts = tuple((way, t / max(1, way.among.rounds(hosts))) for way, t in zip(ways, times, strict=True))
-    native = Way(False, Native())
-    passed = native.among.passed(hosts, nbytes)
-    byte = max(taken - dict(starts)[native] * native.among.rounds(hosts), 0.1 * taken) / passed
-    return Choice(hosts, len(across.hosts[0]), starts, byte, add)
+    ways += [Way(True, among) for among in COLUMNS] if across.even and len(across.hosts[0]) > 1 else []
+    long = _length(across)
+    lengths = (long // APART, long)
+    for way in ways:
+        _timed(across, way, lengths[0])  # connections are made
+    turns = [
+        [[_timed(across, way, length) for way in ways] for _ in range(repeats)]
+        for length, repeats in zip(lengths, REPEATS, strict=True)
+    ]
+    short, long_ones = map(_agreed, turns)
+    add = torch.tensor(_adding(), dtype=torch.float64)
+    dist.broadcast(add, 0)
+    seen = tuple(zip(ways, zip(short, long_ones, strict=True), strict=True))
+    return Choice(len(across.hosts), len(across.hosts[0]), lengths, seen, float(add))
 
 
-def _timed(across: Across, way: Way, numbers: Tensor, repeats: int = REPEATS) -> float:
-    """The usual seconds of a mix among hosts; those that do not speak wait for the others."""
-    speaks = way.columns or across.master
-
-    def once() -> float:
-        dist.barrier()
-        return _spent(lambda: across.add(way, numbers, 0) if speaks else None)
-
-    if repeats > 1:
-        once()  # connections are made
-    return median([once() for _ in range(repeats)])
+def _agreed(turns: Sequence[Sequence[float]]) -> list[float]:
+    """By way, the median over turns of what the slowest member saw."""
+    slowest = torch.tensor(turns, dtype=torch.float64)
+    dist.all_reduce(slowest, dist.ReduceOp.MAX)
+    return slowest.median(0).values.tolist()
 
 
-def _rate(across: Across) -> tuple[float, int]:
-    """Seconds and bytes of a mix among masters that is long enough to tell the rate."""
-    nbytes = 1 << 18
+def _timed(across: Across, way: Way, nbytes: int) -> float:
+    """The seconds of one mix among hosts; 0 for those who do not speak."""
+    if way.columns:
+        dist.barrier()  # all columns at once: they share a link
+    elif across.master:
+        across.meet()
+    if not (way.columns or across.master):
+        return 0.0
+    share = nbytes // len(across.hosts[0]) if way.columns else nbytes
+    numbers = torch.zeros(max(1, share // 4))
+    return _spent(lambda: across.add(way, numbers, 0))
+
+
+def _length(across: Across) -> int:
+    """Bytes of a long probe: as many as take the backend's own collective no more than LONG seconds, about."""
+    nbytes = LEAST
+    _timed(across, Way(False, Native()), nbytes)
     while True:
-        seconds = _timed(across, Way(False, Native()), torch.zeros(nbytes // 4), repeats=1)  # bytes are dear here
-        enough = torch.tensor([float(seconds > LONG or nbytes >= MOST)])
-        dist.broadcast(enough, 0)
-        if enough.item():
-            return seconds, nbytes
+        seconds = torch.tensor(_timed(across, Way(False, Native()), nbytes))
+        dist.broadcast(seconds, 0)
+        if 4 * seconds.item() > LONG or nbytes >= MOST:
+            return nbytes
         nbytes *= 4
 
 
 def _adding() -> float:
     """Seconds to add a byte to another."""
     one, other = torch.zeros(1 << 18), torch.zeros(1 << 18)
-    return median([_spent(lambda: one.add_(other)) for _ in range(REPEATS)]) / one.nbytes
+    return median([_spent(lambda: one.add_(other)) for _ in range(5)]) / one.nbytes
 
 
 def _spent(what: Callable[[], object]) -> float:

@@ -3,6 +3,7 @@
 from gossamer.parts.route.backend import Auto, Native, Sharded
 from gossamer.parts.route.blocks import BinaryBlocks
 from gossamer.parts.route.crossing import crossing
+from gossamer.parts.route.direct import Direct
 from gossamer.parts.route.halving import Doubling, HalvingDoubling
 from gossamer.parts.route.hierarchical import Hierarchical
 from gossamer.parts.route.hosts import Hosts, Link, cheapest_on, cost_on
@@ -16,8 +17,8 @@ from gossamer.parts.route.torus import Torus
 from gossamer.parts.route.tree import Tree
 
 __all__ = [
-    "AllGather", "Auto", "BinaryBlocks", "Broadcast", "BySize", "Doubling", "HalvingDoubling", "Hierarchical", "Hop",
-    "Hosts", "Link", "Move", "Native", "Operation", "Reduce", "ReduceScatter", "Ring", "Route", "Schedule", "Sharded",
-    "ShardedHub", "Torus", "Tree", "cheapest", "cheapest_on", "cost", "cost_on", "counted", "crossing",
-    "leaving", "span",
+    "AllGather", "Auto", "BinaryBlocks", "Broadcast", "BySize", "Direct", "Doubling", "HalvingDoubling",
+    "Hierarchical", "Hop", "Hosts", "Link", "Move", "Native", "Operation", "Reduce", "ReduceScatter", "Ring", "Route",
+    "Schedule", "Sharded", "ShardedHub", "Torus", "Tree", "cheapest", "cheapest_on", "cost", "cost_on", "counted",
+    "crossing", "leaving", "span",
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import NamedTuple
 
 from gossamer.parts.refusal import whole
@@ -12,12 +13,14 @@ from gossamer.parts.route.schedule import Move, Schedule, extent
 
 
 class Load(NamedTuple):
-    """What one round puts on links, in chunks: the longest message inside a host; of the busiest host, the sum of what
-    leaves it or of what enters it, whichever is more; and the longest message that is added."""
+    """What one wave puts on links, in chunks: the most that one member tells or hears inside its host; of the busiest
+    host, the sum of what leaves it or of what enters it, whichever is more; the most that is added by one member. And
+    how many rounds leave at once."""
 
     inside: int
     across: int
     added: int
+    rounds: int = 1
 
 
 def crossing(schedule: Schedule, size: int, per_host: int, length: int) -> list[int]:
@@ -36,24 +39,29 @@ def crossing(schedule: Schedule, size: int, per_host: int, length: int) -> list[
 
 @lru_cache(maxsize=2**10)
 def loads(schedule: Schedule, size: int, per_host: int) -> tuple[tuple[Load, int], ...]:
-    """The loads of all rounds, and how many rounds have each. Walks every move of every member, once."""
+    """The loads of all waves, and how many waves have each. Walks every move of every member, once."""
     whole("loads", "per_host", per_host)
     rounds = zip(*(schedule.moves(member, size) for member in range(size)), strict=True)
-    return tuple(Counter(_load(moves, per_host) for moves in rounds).items())
+    waves = (tuple(islice(rounds, count)) for count in schedule.waves(size))
+    return tuple(Counter(_load(wave, per_host) for wave in waves).items())
 
 
-def _load(moves: Sequence[Move], per_host: int) -> Load:
-    left, entered, inside = Counter[int](), Counter[int](), 0
-    for source, target, chunks in _messages(moves):
+def _load(wave: Sequence[Sequence[Move]], per_host: int) -> Load:
+    left, entered, told, heard, added = (Counter[int]() for _ in range(5))
+    for source, target, chunks in (message for moves in wave for message in _messages(moves)):
         here, there = source // per_host, target // per_host
         if here == there:
-            inside = max(inside, chunks)
+            told[source] += chunks
+            heard[target] += chunks
         else:
             left[here] += chunks
             entered[there] += chunks
-    added = (move.receive.chunks for move in moves if move.receive is not None and move.add)
+    for member, move in (one for moves in wave for one in enumerate(moves)):
+        if move.receive is not None and move.add:
+            added[member] += move.receive.chunks[1] - move.receive.chunks[0]
+    inside = max([*told.values(), *heard.values()], default=0)
     across = max([*left.values(), *entered.values()], default=0)
-    return Load(inside, across, max((high - low for low, high in added), default=0))
+    return Load(inside, across, max(added.values(), default=0), len(wave))
 
 
 def _messages(moves: Sequence[Move]) -> Iterator[tuple[int, int, int]]:

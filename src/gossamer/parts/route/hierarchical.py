@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from gossamer.parts.refusal import Refused, kind, whole
 from gossamer.parts.route.lines import climb, logarithm
@@ -55,6 +56,13 @@ class Hierarchical(Route):
 
     def rounds(self, size: int) -> int:
         return 2 * self._depth(size) + self.among.rounds(self.hosts(size))
+
+    def starts(self, size: int) -> int:
+        return 2 * self._depth(size) + self.among.starts(self.hosts(size))
+
+    def waves(self, size: int) -> Iterator[int]:
+        inside = [1] * self._depth(size)
+        return chain(inside, self.among.waves(self.hosts(size)), inside)
 
     def sent(self, size: int, nbytes: float) -> float:
         return self._depth(size) * nbytes + self.among.sent(self.hosts(size), nbytes)

@@ -9,7 +9,7 @@ from gossamer.parts.refusal import Refused, kind, real, whole
 from gossamer.parts.route.crossing import Load, loads
 from gossamer.parts.route.hierarchical import Hierarchical
 from gossamer.parts.route.price import EVERY
-from gossamer.parts.route.schedule import Route
+from gossamer.parts.route.schedule import OWN, Route
 from gossamer.parts.route.torus import Torus
 
 
@@ -27,7 +27,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Hosts:
-    """Hosts of `per_host` members, one after the other: every pair of a host has an `inside` link of its own, and all
+    """Hosts of `per_host` members, one after the other: every member has an `inside` link to its host, and all
     members of a host share the one `across`. Adding takes `gamma` seconds a byte."""
 
     per_host: int
@@ -43,7 +43,7 @@ class Hosts:
 
 
 def cost_on(hosts: Hosts, route: Route, size: int, nbytes: float) -> float:
-    """Seconds of an all-reduce on these hosts. Rounds keep step: one lasts as long as its slowest message inside a
+    """Seconds of an all-reduce on these hosts. Waves keep step: one lasts as long as its slowest message inside a
     host, or as all that leaves (or enters) the busiest host through its one link, and then as long as adding takes.
 
     With one member a host, or all on one, this is `cost`; but a link that nobody uses costs no start-up.
@@ -72,7 +72,8 @@ def cheapest_on(hosts: Hosts, size: int, nbytes: float, *, among: Sequence[Route
 
 def _lasts(hosts: Hosts, load: Load, chunk: float) -> float:
     links = ((hosts.inside, load.inside), (hosts.across, load.across))
-    slowest = max((link.alpha + link.beta * chunks * chunk for link, chunks in links if chunks), default=0.0)
+    start = 1 + OWN * (load.rounds - 1)
+    slowest = max((start * link.alpha + link.beta * chunks * chunk for link, chunks in links if chunks), default=0.0)
     return slowest + hosts.gamma * load.added * chunk
 
 

@@ -40,6 +40,12 @@ class BySize(Route):
     def rounds(self, size: int) -> int:
         return self.large.rounds(size)
 
+    def starts(self, size: int) -> int:
+        return self.large.starts(size)
+
+    def waves(self, size: int) -> Iterator[int]:
+        return self.large.waves(size)
+
     def sent(self, size: int, nbytes: float) -> float:
         return self.large.sent(size, nbytes)
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, islice
 from typing import NamedTuple
 
-from gossamer.parts.route.schedule import Hop, Schedule, span
+from gossamer.parts.route.schedule import Hop, Move, Schedule, span
+
+SHORT = 1 << 16  # elements; of a vector no longer than this all that comes has a place of its own in the inbox
 
 
 class Leg(NamedTuple):
     """One round in elements: what leaves, to whom; what comes, from whom, to be added or copied. Nobody is None.
 
     `keeps`: what leaves is added to in the same round, on both sides, so both must add the same numbers.
-    `lands`: where in an inbox as long as the vector it may lie until it is added, beside what came before it.
+    `lands`: where in an inbox it may lie until it is added, beside what came before it.
     """
 
     to: int | None
@@ -29,30 +31,37 @@ class Leg(NamedTuple):
 
 @dataclass(frozen=True)
 class Itinerary:
-    """The legs of one member, those without a message left out, and which elements end as a sum it made itself.
+    """The legs of one member by waves, those without a message left out; how long an inbox they need; and which
+    elements end as a sum it made itself.
 
     Everybody else was sent that sum, as a wire rounds it; so who made it rounds it too, and all end alike.
     """
 
-    legs: tuple[Leg, ...]
+    waves: tuple[tuple[Leg, ...], ...]
+    room: int
     own: tuple[slice, ...]
+
+    @property
+    def legs(self) -> tuple[Leg, ...]:
+        """All legs, one after the other."""
+        return tuple(leg for wave in self.waves for leg in wave)
 
 
 @lru_cache(maxsize=2**8)
 def itinerary(schedule: Schedule, member: int, size: int, length: int) -> Itinerary:
     """This member's legs for a vector of `length`."""
-    count, lands = schedule.chunks(size), 0
-    legs, made = list[Leg](), [True] * count  # by chunk, whether it was not copied from somebody
-    for send, receive, add in schedule.moves(member, size):
-        to, leaving = _part(send, count, length)
-        source, coming = _part(receive, count, length)
-        if to is not None or source is not None:
-            lands = 0 if lands + coming.stop - coming.start > length else lands
-            legs.append(Leg(to, leaving, source, coming, add, add and meet(leaving, coming), lands))
-            lands += coming.stop - coming.start
-        for chunk in range(*receive.chunks) if receive is not None else ():
-            made[chunk] = add
-    return Itinerary(tuple(legs), tuple(_runs(made, length)))
+    count, moves, ways = schedule.chunks(size), schedule.moves(member, size), list[tuple[Move, ...]]()
+    made = [True] * count  # by chunk, whether it was not copied from somebody
+    for together in schedule.waves(size):
+        ways.append(tuple(islice(moves, together)))
+        for _, receive, add in ways[-1]:
+            for chunk in range(*receive.chunks) if receive is not None else ():
+                made[chunk] = add
+    rough = [[leg for move in wave if (leg := _leg(move, count, length)) is not None] for wave in ways]
+    sums = [sum(_long(leg.coming) for leg in wave) for wave in rough]
+    room = sum(sums) if length <= SHORT else max([length, *sums])
+    waves = tuple(tuple(wave) for wave in _landed([wave for wave in rough if wave], room))
+    return Itinerary(waves, room, tuple(_runs(made, length)))
 
 
 def meet(one: slice, other: slice) -> bool:
@@ -64,6 +73,31 @@ def pieces(whole: slice, longest: int) -> Iterator[slice]:
     """The range in pieces of at most so many elements, as both ends of a message cut it."""
     for low in range(whole.start, whole.stop, longest):
         yield slice(low, min(low + longest, whole.stop))
+
+
+def _leg(move: Move, count: int, length: int) -> Leg | None:
+    """A move in elements; None if nothing travels."""
+    to, leaving = _part(move.send, count, length)
+    source, coming = _part(move.receive, count, length)
+    if to is None and source is None:
+        return None
+    return Leg(to, leaving, source, coming, move.add, move.add and meet(leaving, coming), 0)
+
+
+def _landed(waves: Sequence[Sequence[Leg]], room: int) -> Iterator[list[Leg]]:
+    """The legs with their places in the inbox: one after the other, all of a wave beside each other."""
+    lands = 0
+    for wave in waves:
+        lands = 0 if lands + sum(_long(leg.coming) for leg in wave) > room else lands
+        placed = []
+        for leg in wave:
+            placed.append(leg._replace(lands=lands))
+            lands += _long(leg.coming)
+        yield placed
+
+
+def _long(part: slice) -> int:
+    return int(part.stop - part.start)
 
 
 def _part(hop: Hop | None, count: int, length: int) -> tuple[int | None, slice]:

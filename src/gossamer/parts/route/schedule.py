@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import repeat
 from typing import ClassVar, NamedTuple
 
 from gossamer.parts.value import Value
@@ -29,6 +30,7 @@ class Move(NamedTuple):
 
 
 IDLE = Move()
+OWN = 0.1  # of a start-up, for which the sender itself is busy: the next message waits for it
 
 
 class Schedule(ABC, Value):
@@ -52,6 +54,18 @@ class Schedule(ABC, Value):
     @abstractmethod
     def rounds(self, size: int) -> int:
         """How many rounds there are."""
+
+    def starts(self, size: int) -> int:
+        """How many waves there are: start-ups that pass one after the other. Rounds, unless some leave at once."""
+        return self.rounds(size)
+
+    def delays(self, size: int) -> float:
+        """The time that start-ups take, in lengths of one: those of a wave overlap but for what is the sender's own."""
+        return self.starts(size) + OWN * (self.rounds(size) - self.starts(size))
+
+    def waves(self, size: int) -> Iterator[int]:
+        """The rounds, in order, by how many leave at once: in a wave nobody sends on what comes in the same wave."""
+        return repeat(1, self.rounds(size))
 
     @abstractmethod
     def sent(self, size: int, nbytes: float) -> float:
