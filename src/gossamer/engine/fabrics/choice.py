@@ -16,7 +16,7 @@ from gossamer.engine.fabrics.across import Across, Way
 from gossamer.parts.route import Direct, Doubling, HalvingDoubling, Native, Route
 
 MASTERS: tuple[Route, ...] = (Native(), Direct(), Doubling(), HalvingDoubling())
-COLUMNS: tuple[Route, ...] = (Native(),)  # a direct one was the last in every probe: twice as many messages a host
+COLUMNS: tuple[Route, ...] = (Native(),)  # a direct one was among the slowest of most probes: twice the messages
 REPEATS, LONG = (5, 3), 0.04  # of a short and of a long probe; seconds that a long one may take
 LEAST, MOST, APART = 1 << 16, 4 << 20, 16  # bytes of a long probe; how many times as long as a short one it is
 
