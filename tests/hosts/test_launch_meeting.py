@@ -19,7 +19,7 @@ from tests.processes.living import soon
 from gossamer.engine.launch.host import Host, about
 from gossamer.engine.launch.interface import lead_out, own_only
 from gossamer.engine.launch.meeting import Meeting, compare, meet
-from gossamer.engine.launch.ties import Ties, Verdict
+from gossamer.engine.launch.ties import Cause, Ties
 from gossamer.lab import Lab, missing
 from gossamer.parts.refusal import Refused
 
@@ -156,8 +156,8 @@ def test_a_launcher_that_falls_silent_is_named() -> None:
         for ties in (here, there):
             assert str(ties.lost(2.0)).startswith("host 2 (10.0.0.3, rank 4) has not been heard of for ")
         assert here.lost(30.0) is None
-        assert there.publish(Verdict(1, 3, "enough")) == Verdict(1, 3, "enough")
-        assert here.publish(Verdict(0, 4, "too late")) == Verdict(1, 3, "enough")
+        assert there.publish(Cause(1, 3, "enough")) == Cause(1, 3, "enough")
+        assert here.publish(Cause(0, 4, "too late")) == Cause(1, 3, "enough")
     finally:
         there.leave()
         here.leave()

@@ -122,7 +122,7 @@ class Agent(LocalElasticAgent):
         return len(self._fallen) == len(self._worker_group.workers)
 
     def _look_elsewhere(self) -> None:
-        if self._ties.verdict is not None:
+        if self._ties.cause is not None:
             raise Elsewhere
         if (lost := self._ties.lost()) is not None:
             raise Elsewhere(lost)

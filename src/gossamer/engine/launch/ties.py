@@ -19,7 +19,7 @@ SURVIVES = "survives"  # where workers say that the others go on without one of 
 LINGER = 3.0  # seconds in which others may hear the last word
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Cause(msgspec.Struct, frozen=True):
     """Why all must end, in one line, as one launcher found it; `code` is what its process ends with."""
 
     host: int
@@ -32,8 +32,8 @@ class Ties:
     """One launcher's hold on the others; with no others, nothing."""
 
     def __init__(self, meeting: Meeting) -> None:
-        self.meeting, self.verdict = meeting, None  # type: Meeting, Verdict | None
-        self._hosts, self._me, self._own = len(meeting.hosts), meeting.number, None  # type: int, int, Verdict | None
+        self.meeting, self.cause = meeting, None  # type: Meeting, Cause | None
+        self._hosts, self._me, self._own = len(meeting.hosts), meeting.number, None  # type: int, int, Cause | None
         self._counted: dict[str, bool] = {"done": False, "out": False}  # what this launcher wants counted, and was
         self._wanted: set[str] = set()
         self._all_done, self._all_out, self._over = threading.Event(), threading.Event(), threading.Event()
@@ -44,18 +44,18 @@ class Ties:
         self._store: Store = meeting.store.clone()  # type: ignore[attr-defined]
         threading.Thread(target=self._keep, name="ties", daemon=True).start()
 
-    def publish(self, verdict: Verdict) -> Verdict:
+    def publish(self, cause: Cause) -> Cause:
         """Tell all that they must end; what holds is the first word that was said, this one or another's."""
-        self._own = verdict
+        self._own = cause
         if self._hosts > 1:
             self._settled.wait(LINGER)
-        return self.verdict or verdict
+        return self.cause or cause
 
-    def heard(self, seconds: float) -> Verdict | None:
+    def heard(self, seconds: float) -> Cause | None:
         """Another's word, if one comes within so many seconds."""
         if self._hosts > 1:
             self._settled.wait(seconds)
-        return self.verdict
+        return self.cause
 
     def lost(self, limit: float = SILENT) -> str | None:
         """A host whose launcher has not been heard of for so many seconds, in words."""
@@ -96,10 +96,10 @@ class Ties:
         store, now = self._store, time.monotonic()
         store.add(f"beat/{self._me}", 1)
         self.survives = self.survives or store.check([SURVIVES])
-        if self._own is not None and self.verdict is None:
-            store.compare_set("verdict", "", msgspec.json.encode(self._own).decode())
-        if self.verdict is None and store.check(["verdict"]):
-            self.verdict = msgspec.json.decode(store.get("verdict"), type=Verdict)
+        if self._own is not None and self.cause is None:
+            store.compare_set("cause", "", msgspec.json.encode(self._own).decode())
+        if self.cause is None and store.check(["cause"]):
+            self.cause = msgspec.json.decode(store.get("cause"), type=Cause)
             self._settled.set()
         for host, beat in enumerate(store.multi_get([f"beat/{host}" for host in range(self._hosts)])):
             if self._beats.get(host, (b"", 0.0))[0] != beat:

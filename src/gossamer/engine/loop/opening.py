@@ -20,6 +20,7 @@ from gossamer.engine.fabrics.choice import measured
 from gossamer.engine.fabrics.hosts import Hosts
 from gossamer.engine.fabrics.over_torch import OverTorch
 from gossamer.engine.fabrics.shared import Shared
+from gossamer.engine.job import FABRICS
 from gossamer.engine.lines import FOR_EVER, Lines
 from gossamer.engine.loop.agreement import agree, facts
 from gossamer.engine.loop.course import Course
@@ -39,7 +40,6 @@ from gossamer.parts.world import World
 from gossamer.recipes import Borrowed, refuse_odd
 from gossamer.strategy import AnyStrategy, fits, slots
 
-FABRICS = ("auto", "shared", "hosts", "torch", "messages")
 WIDEST = 16  # bytes that the most wasteful codec makes of one number: its value and its place, in 64 bits each
 SPARE = 1 << 20
 Named = Sequence[tuple[str, Tensor]]

@@ -138,8 +138,8 @@ class Office:
         member = self._welcome.get(credentials[0]) if mechanism == b"CURVE" and credentials else None
         if member is None:
             self.dropped["unknown key"] += 1
-        verdict = (b"400", b"unknown key", b"") if member is None else (b"200", b"", str(member).encode())
-        self._gate.send_multipart([version, request, *verdict, b""])
+        word = (b"400", b"unknown key", b"") if member is None else (b"200", b"", str(member).encode())
+        self._gate.send_multipart([version, request, *word, b""])
 
     def _see(self, peer: Peer, event: int) -> None:
         with self._changed:
