@@ -44,6 +44,7 @@ class Lines(Protocol):
     """
 
     name: str | None  # None where torch carries them, as it does all else
+    survives: bool  # whether the death of one member is only its own
     member: int
     size: int
 

@@ -22,6 +22,7 @@ class OverGloo:
     """
 
     name: str | None = None
+    survives = False
 
     def __init__(self, asks: dist.ProcessGroup, replies: dist.ProcessGroup) -> None:
         self.member, self.size = dist.get_rank(), dist.get_world_size()

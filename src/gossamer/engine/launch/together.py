@@ -51,7 +51,7 @@ def together(
     guard.spares = lambda: ties.survives
     handler = Handler(config.run_id, asked.where[0], meeting, lambda: _meet(asked, config, (asked.where[0], 0)))
     try:
-        Agent(config, command, handler, ties).perform()
+        Agent(config, command, handler, ties, folder).perform()
         return None
     except ChildFailedError as error:
         return _ours(deaths(guard, error), ties, folder)

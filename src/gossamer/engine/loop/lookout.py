@@ -93,7 +93,13 @@ class Lookout:
                 continue
             limit = lasting(self._usual()) - 2.0 * EVERY
             if any(True for _ in self._waits()) and (who := pulse.silent(limit)) is not None:
-                self._miss(who)
+                self._go_on(who) if self._session.survives and pulse.leave_out(limit) else self._miss(who)
+
+    def _go_on(self, who: str) -> None:
+        """A host is gone, and the others can do without it: say so once on each of them."""
+        place = self._session.place
+        if place.member == place.hosts[place.host][0]:
+            self._session.say(f"{who}; the others go on")
 
     def _miss(self, who: str) -> None:
         """A host is gone: say so once on each of the others, and end; whatever waits cannot be woken otherwise."""

@@ -25,7 +25,7 @@ from gossamer.engine.lines import FOR_EVER, Lines
 from gossamer.engine.loop.agreement import agree, facts
 from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.lookout import Lookout
-from gossamer.engine.loop.place import Place, alone
+from gossamer.engine.loop.place import Place, alone, tell_launchers
 from gossamer.engine.loop.session import Session, watch_for_failure
 from gossamer.engine.loop.strand import Strand
 from gossamer.engine.messages.here import Here
@@ -96,6 +96,8 @@ def open_session(
     session = Session(courses, found, place, strategy, world)
     session.hook(models)
     if place.size > 1:
+        if place.member == 0:
+            tell_launchers(place, session.survives)
         watch_for_failure()
         session.lookout = Lookout(session)
         atexit.register(session.part)

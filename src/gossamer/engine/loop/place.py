@@ -22,7 +22,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from gossamer.engine.launch.interface import towards
 from gossamer.engine.launch.meeting import RUN
-from gossamer.engine.launch.ties import SURVIVES
+from gossamer.engine.launch.ties import FALLS, SURVIVES
 from gossamer.engine.loop.roll import calling
 from gossamer.parts.refusal import Refused
 
@@ -120,9 +120,12 @@ def alone(place: Place) -> None:
         atexit.register(_part)
 
 
-def go_on(place: Place) -> None:
-    """Tell our launchers, if there are any, that the others go on when a worker dies; one member is enough."""
-    raw(place.store).set(f"{RUN}/{SURVIVES}", "yes")
+def tell_launchers(place: Place, survives: bool) -> None:
+    """Tell our launchers, if there are any, whether the others go on when a worker dies; one member is enough.
+
+    They do where every session says so: one that cannot is enough to stop all.
+    """
+    raw(place.store).set(f"{RUN}/{SURVIVES if survives else FALLS}", "yes")
 
 
 def raw(store: Store) -> Store:

@@ -52,6 +52,9 @@ class Session:
         self.events: list[Callable[[str, int], None]] = []
         self.journal: Journal | None = None
         self.lookout: Lookout | None = None
+        # whether the others go on when a member is gone: no exchange waits for all, and all visits end with a loss
+        carried = [strand.lines for course in courses for strand in course.strands]
+        self.survives = strategy.survives and all(lines is not None and lines.survives for lines in carried)
         self._counts = (0, 0)  # samples of the batch that is computed: mine, and in all
         self._unknown: Refused | None = None
         self._warned = False

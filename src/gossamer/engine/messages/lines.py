@@ -20,6 +20,7 @@ class Messages:
     """One member's lines to all others of one generation of a job."""
 
     name: str | None = "keyed messages"
+    survives = True
 
     def __init__(self, office: Office, member: int, size: int) -> None:
         self.member, self.size, self.office = member, size, office
