@@ -63,7 +63,9 @@ class OverGloo:
                 _wait(said)
 
     def close(self) -> None:
-        """Process groups end with the default one."""
+        """Let go of the process groups; they end with whoever made them."""
+        self.__dict__.pop("_asks", None)
+        self.__dict__.pop("_replies", None)
 
 
 def _wait(said: deque[tuple[dist.Work | None, Tensor]]) -> None:

@@ -15,6 +15,7 @@ from torch.distributed.distributed_c10d import _get_default_store
 
 from gossamer.engine import mixes
 from gossamer.engine.executor import Executor
+from gossamer.engine.groups import Groups
 from gossamer.parts.refusal import Refused
 from gossamer.parts.route import Auto, Hierarchical, Native, Route, Sharded, Torus, counted
 
@@ -36,20 +37,24 @@ class Way:
 class Across:
     """One member's hold on the other hosts; all members make it alike. `hosts` are the members, host by host."""
 
-    def __init__(self, member: int, hosts: Sequence[Sequence[int]]) -> None:
+    def __init__(self, member: int, hosts: Sequence[Sequence[int]], groups: Groups) -> None:
         self.hosts = hosts
         self.host = next(number for number, members in enumerate(hosts) if member in members)
         self.place = list(hosts[self.host]).index(member)
         self.even = len({len(members) for members in hosts}) == 1
         lines = [[members[place] for members in hosts] for place in range(len(hosts[0]) if self.even else 1)]
-        groups = [dist.new_group(line) for line in lines]
-        self._group = groups[self.place] if self.place < len(groups) else None
+        made = [groups.make(line) for line in lines]
+        self._group = made[self.place] if self.place < len(made) else None
         self._executor = Executor(self._group, store=_get_default_store()) if self._group is not None else None
 
     @property
     def master(self) -> bool:
         """Whether this member may speak for its host."""
         return self.place == 0
+
+    def close(self) -> None:
+        """Nobody adds any more: let go of the process group, which ends with whoever made it."""
+        self._group = self._executor = None
 
     def named(self, route: Route) -> Way | None:
         """The way that a named route is; None for those that are no way of hosts."""

@@ -145,8 +145,9 @@ class OverTorch:
         return []
 
     def close(self) -> None:
-        """Nothing more will be asked for."""
+        """Nothing more will be asked for; the process group is let go of, and ends with whoever made it."""
         self._carrier.close()
+        self.__dict__.pop("_executor", None)
 
     def _reduce(self, key: Key, mine: Tensor, how: dist.ReduceOp.RedOpType, route: Route) -> Pending:
         """The backend's own all-reduce; it does not tell its bytes, so they are counted as those of the ring."""

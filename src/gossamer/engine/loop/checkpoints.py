@@ -39,6 +39,7 @@ class Checkpoints:
     def __post_init__(self) -> None:
         self.keeper = Keeper(self.root, self.keep, self.warn)
         self.words = Words(self.session.place)
+        self.session.ends.append(self.words.close)
 
     def save(self, step: int, beside: object = None, things: Sequence[str] = ()) -> Path | None:
         """All members save together, each with what it has `beside`; None where the disk failed one of them."""

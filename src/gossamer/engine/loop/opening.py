@@ -129,11 +129,11 @@ def fabrics(place: Place, asked: str, named: Sequence[Named]) -> list[Callable[[
     several = not place.one_host and any(len(members) > 1 for members in place.hosts)
 
     def torch_() -> OverTorch:
-        return OverTorch(dist.new_group(), set(range(place.size)) - set(here))
+        return OverTorch(place.groups.make(), set(range(place.size)) - set(here))
 
     def hosts() -> Fabric:
         _refuse_scarce(place, here, named)
-        across = Across(place.member, place.hosts)
+        across = Across(place.member, place.hosts, place.groups)
         beyond, choice = torch_(), measured(across)
         if place.member == 0:
             tell(choice.told())
@@ -222,7 +222,8 @@ def _lines(place: Place, strand: str, named: Named, *, keyed: bool) -> Lines:
         limit = WIDEST * sum(tensor.numel() for _, tensor in named) + SPARE
         here = replace(Here.found(place.size), host=place.host)
         return Messages.open(place.store, f"{place.name}/{strand}", place.member, place.size, limit, here)
-    return OverGloo(dist.new_group(timeout=FOR_EVER, backend="gloo"), dist.new_group(backend="gloo"))
+    asks, replies = place.groups.make(timeout=FOR_EVER, backend="gloo"), place.groups.make(backend="gloo")
+    return OverGloo(asks, replies)
 
 
 def _turns(place: Place, course: int, strand: int) -> Turns:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
 
@@ -20,6 +20,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore, Store, _get_default_store
 from torch.distributed.rendezvous import rendezvous
 
+from gossamer.engine.groups import Groups
 from gossamer.engine.launch.interface import towards
 from gossamer.engine.launch.meeting import RUN
 from gossamer.engine.launch.ties import FALLS, SURVIVES
@@ -52,6 +53,7 @@ class Place:
     name: str
     hosts: tuple[tuple[int, ...], ...] = ((0,),)
     addresses: tuple[str, ...] = ("127.0.0.1",)
+    groups: Groups = field(default_factory=Groups, compare=False)
 
     @property
     def one_host(self) -> bool:

@@ -50,6 +50,7 @@ class Session:
         self.syncing, self.closing = True, False
         self.watches: list[Watch] = []
         self.events: list[Callable[[str, int], None]] = []
+        self.ends: list[Callable[[], None]] = []  # called when it closes
         self.journal: Journal | None = None
         self.lookout: Lookout | None = None
         # whether the others go on when a member is gone: no exchange waits for all, and all visits end with a loss
@@ -120,6 +121,9 @@ class Session:
             self.lookout.close()
         if courses and self.journal is not None:
             self.journal.__exit__(None, None, None)
+        for end in self.ends:
+            end()
+        self.place.groups.close()
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:

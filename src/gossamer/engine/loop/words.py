@@ -21,7 +21,7 @@ class Words:
 
     def __init__(self, place: Place) -> None:
         self._size = place.size
-        self._line = dist.new_group(timeout=PATIENCE, backend="gloo") if place.size > 1 else None
+        self._line = place.groups.make(timeout=PATIENCE, backend="gloo") if place.size > 1 else None
 
     def share(self, word: str) -> list[str]:
         """Tell a word, hear everybody's in the order of members. All call it alike."""
@@ -31,6 +31,10 @@ class Words:
         lengths = [int(length) for length in self._gathered(torch.tensor([len(mine)]))]
         told = self._gathered(torch.nn.functional.pad(mine, (0, max(lengths) - len(mine))))
         return [each[: n - 1].numpy().tobytes().decode() for each, n in zip(told, lengths, strict=True)]
+
+    def close(self) -> None:
+        """Nobody tells any more."""
+        self._line = None
 
     def _gathered(self, mine: Tensor) -> list[Tensor]:
         every = [torch.empty_like(mine) for _ in range(self._size)]
