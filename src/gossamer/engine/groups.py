@@ -18,7 +18,7 @@ class Groups:
         self, ranks: Sequence[int] | None = None, timeout: timedelta | None = None, backend: str | None = None
     ) -> dist.ProcessGroup:
         """One more; all processes call it alike."""
-        made = dist.new_group(None if ranks is None else list(ranks), timeout, backend)
+        made: dist.ProcessGroup = dist.new_group(None if ranks is None else list(ranks), timeout, backend)
         if made is not dist.GroupMember.NON_GROUP_MEMBER:
             self._made.append(made)
         return made

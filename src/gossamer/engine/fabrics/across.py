@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.distributed_c10d import _get_default_store
+from torch.distributed.distributed_c10d import Store, _get_default_store
 
 from gossamer.engine import mixes
+from gossamer.engine.broken import Broken
 from gossamer.engine.executor import Executor
 from gossamer.engine.groups import Groups
 from gossamer.parts.refusal import Refused
@@ -37,7 +38,7 @@ class Way:
 class Across:
     """One member's hold on the other hosts; all members make it alike. `hosts` are the members, host by host."""
 
-    def __init__(self, member: int, hosts: Sequence[Sequence[int]], groups: Groups) -> None:
+    def __init__(self, member: int, hosts: Sequence[Sequence[int]], groups: Groups, store: Store) -> None:
         self.hosts = hosts
         self.host = next(number for number, members in enumerate(hosts) if member in members)
         self.place = list(hosts[self.host]).index(member)
@@ -46,6 +47,9 @@ class Across:
         made = [groups.make(line) for line in lines]
         self._group = made[self.place] if self.place < len(made) else None
         self._executor = Executor(self._group, store=_get_default_store()) if self._group is not None else None
+
+        mine = lines[self.place] if self.place < len(lines) else []
+        self._broken = Broken(store, member, mine)
 
     @property
     def master(self) -> bool:
@@ -101,12 +105,16 @@ class Across:
         if way.among.native:
             work: dist.Work | None = dist.all_reduce(mine, group=self._group, async_op=True)
             assert work is not None
-            return work.wait
+            return lambda: self._wait(work)
         moved = self._executor.run(way.among, mine, tag)
         known = self.bytes_of(way, mine.numel(), mine.element_size())
         if moved != known:
             raise RuntimeError(f"{way.among!r} moved {moved} bytes where {known} were recorded")
         return _over
+
+    def _wait(self, work: dist.Work) -> None:
+        with self._broken.named():
+            work.wait()
 
 
 def _over() -> None:

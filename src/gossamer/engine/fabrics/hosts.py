@@ -92,6 +92,7 @@ class Hosts:
     def close(self) -> None:
         """Nothing more will be asked for."""
         self._carrier.close()
+        self._crossing = None
         self.across.close()
         self.inside.close()
 

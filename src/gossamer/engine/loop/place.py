@@ -86,7 +86,8 @@ def join() -> Place:
     if size == 1:
         return Place(0, 1, dist.HashStore(), name)  # type: ignore[attr-defined]
     store = PrefixStore(name, _get_default_store())
-    told = _told(store, rank, size)
+    with calling(store, "told", rank, size):  # who made the process group before may not come here
+        told = _told(store, rank, size)
     found: dict[str, list[int]] = {}
     for other, each in enumerate(told):
         found.setdefault(each.host, []).append(other)
