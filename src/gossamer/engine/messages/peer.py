@@ -74,7 +74,7 @@ class Peer:
             self._room.release(count)
 
     def take(self) -> None:
-        """This member's service has taken up an ask of it; told when half of what may wait has been."""
+        """This member's service has taken up an ask of it, which is told now and then."""
         self._taken += 1
         if 2 * self._taken >= UNTAKEN:
             count, self._taken = self._taken, 0
