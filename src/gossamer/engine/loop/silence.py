@@ -40,7 +40,10 @@ class Silence:
         self._pulse.close()
 
     def _listen(self) -> None:
-        """While this member waits, end it if a host is silent for as long as a wait may last; beats come in between."""
+        """While this member waits, end it if a host is silent for as long as a wait may last; beats come in between.
+
+        Where others are done without, nobody waits for long: those that have lost the store's host end all the same.
+        """
         seen = time.monotonic()
         while not self._over.wait(EVERY):
             now, before = time.monotonic(), seen
@@ -49,7 +52,7 @@ class Silence:
                 self._pulse.begin_anew()
                 continue
             limit = lasting(self.usual()) - 2.0 * EVERY
-            if self.waits() and (who := self._pulse.silent(limit)) is not None:
+            if (self.survives or self.waits()) and (who := self._pulse.silent(limit)) is not None:
                 self._go_on(who) if self.survives and self._pulse.leave_out(limit) else self._miss(who)
 
     def _go_on(self, who: str) -> None:

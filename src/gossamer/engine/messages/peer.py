@@ -65,6 +65,7 @@ class Peer:
 
     def enter(self) -> None:
         """Wait until one more ask may go to its service, which has taken up enough of those before."""
+        self.check()
         while not self._room.acquire(timeout=NAP):
             self.check()
 
