@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any, cast
 
 import torch.distributed as dist
 
@@ -18,10 +19,10 @@ class Groups:
         self, ranks: Sequence[int] | None = None, timeout: timedelta | None = None, backend: str | None = None
     ) -> dist.ProcessGroup:
         """One more; all processes call it alike."""
-        made: dist.ProcessGroup = dist.new_group(None if ranks is None else list(ranks), timeout, backend)
-        if made is not dist.GroupMember.NON_GROUP_MEMBER:
+        made: Any = dist.new_group(None if ranks is None else list(ranks), timeout, backend)
+        if isinstance(made, dist.ProcessGroup):  # torch gives a number to those that are not in it
             self._made.append(made)
-        return made
+        return cast(dist.ProcessGroup, made)
 
     def close(self) -> None:
         """Nobody uses them any more; once is enough."""
