@@ -21,6 +21,7 @@ from gossamer.engine.messages import card, office, secret, sockets
 from gossamer.engine.messages.frame import HEADER, PIECE, Head, written
 from gossamer.engine.messages.here import Here
 from gossamer.engine.messages.lines import Messages
+from gossamer.engine.messages.peer import UNTAKEN
 from gossamer.parts.refusal import Refused
 
 LIMIT = 4 << 20
@@ -121,6 +122,35 @@ def test_many_speak_to_one_at_once(meet: Callable[..., list[Messages]]) -> None:
             assert asked.body.eq(asked.sender * 100 + asked.slot).all()
             due[asked.sender] += 1
         assert list(said) == [None] * 3
+
+
+def test_who_asks_a_slow_service_waits_until_it_has_taken_up_what_was_asked(
+    meet: Callable[..., list[Messages]],
+) -> None:
+    zero, one = meet(2)
+    asked: list[int] = []
+
+    def ask(count: int) -> None:
+        for n in range(count):
+            zero.ask(1, TELL, n, body=torch.full((100_000,), float(n)))
+            asked.append(n)
+
+    with ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(ask, 30)
+        assert until(lambda: len(asked) == UNTAKEN)
+        assert not until(lambda: len(asked) > UNTAKEN, 0.5)  # nothing more leaves before something is taken up
+        for n in range(30):
+            said = one.asked()
+            assert said.slot == n and said.body is not None and said.body.eq(n).all()
+            assert len(asked) <= n + 1 + UNTAKEN
+        asking.result(10.0)
+        waiting = pool.submit(ask, 30)
+        assert until(lambda: len(asked) >= 30 + UNTAKEN - 1)
+        one.ask(0, TELL, 9)  # who is not served is still heard
+        assert zero.asked().slot == 9
+        one.close()
+        with pytest.raises(MemberLost, match=r"member 1 .* is gone"):
+            waiting.result(10.0)
 
 
 def test_another_secret_is_named(meet: Callable[..., list[Messages]], tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from gossamer.engine.loop.place import go_on, join
+from gossamer.engine.loop.place import join, tell_launchers
 
 
 def main() -> None:
     """Meet, say that a loss is survived, lose one."""
     place = join()
     if place.member == 0:
-        go_on(place)
+        tell_launchers(place, survives=True)
     dist.barrier()
     time.sleep(1.5)  # until the launchers have heard it
     if place.member == int(sys.argv[2]):

@@ -19,7 +19,7 @@ from tests.processes.living import soon
 from gossamer.engine.launch.host import Host, about
 from gossamer.engine.launch.interface import lead_out, own_only
 from gossamer.engine.launch.meeting import Meeting, compare, meet
-from gossamer.engine.launch.ties import Ties, Verdict
+from gossamer.engine.launch.ties import FALLS, SURVIVES, Cause, Ties
 from gossamer.lab import Lab, missing
 from gossamer.parts.refusal import Refused
 
@@ -156,8 +156,29 @@ def test_a_launcher_that_falls_silent_is_named() -> None:
         for ties in (here, there):
             assert str(ties.lost(2.0)).startswith("host 2 (10.0.0.3, rank 4) has not been heard of for ")
         assert here.lost(30.0) is None
-        assert there.publish(Verdict(1, 3, "enough")) == Verdict(1, 3, "enough")
-        assert here.publish(Verdict(0, 4, "too late")) == Verdict(1, 3, "enough")
+        assert there.publish(Cause(1, 3, "enough")) == Cause(1, 3, "enough")
+        assert here.publish(Cause(0, 4, "too late")) == Cause(1, 3, "enough")
+    finally:
+        there.leave()
+        here.leave()
+
+
+def test_where_a_loss_is_survived_a_silent_host_is_let_go_and_the_others_are_done_without_it() -> None:
+    first, second, third = together(HOST, HOST, replace(HOST, address="10.0.0.3", workers=1))
+    assert isinstance(first, Meeting) and isinstance(second, Meeting) and isinstance(third, Meeting)
+    here, there, other = Ties(first), Ties(second), Ties(third)
+    try:
+        other.leave()
+        assert soon(lambda: bool(here.lost(2.0) and there.lost(2.0)), 10.0)
+        assert not here.let_go(2.0)  # nobody has said that the others can do without it
+        first.store.set(SURVIVES, "yes")
+        assert soon(lambda: here.survives and there.survives)
+        assert here.let_go(2.0) and there.let_go(2.0)
+        assert here.lost(2.0) is there.lost(2.0) is None
+        assert not here.done(0.5)
+        assert there.done(5.0) and here.done(5.0)
+        second.store.set(FALLS, "yes")
+        assert soon(lambda: not here.survives)
     finally:
         there.leave()
         here.leave()

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 SCRIPT = str(Path(__file__).with_name("visiting.py"))
 BYTES = 4 * (500 * 500 + 500)  # of the model
 STEPS = 20
+GATED = "Exchange(payload=PARAMETERS, topology=RandomPeer(), synchrony=Synchrony(staleness=3))"  # all wait for all
 CARRIED = "torch (gloo), visits by keyed messages\n"
 
 
@@ -31,7 +32,9 @@ def lab() -> Iterator[Lab]:
         yield made
 
 
-def begin(lab: Lab, strategy: str, steps: int, keys: list[Path] | None) -> list[subprocess.Popen[str]]:
+def begin(
+    lab: Lab, strategy: str, steps: int, keys: list[Path] | None, pace: float = 0.0
+) -> list[subprocess.Popen[str]]:
     """One worker on each host, as a launcher would start them."""
     found = []
     for host in (0, 1):
@@ -41,7 +44,7 @@ def begin(lab: Lab, strategy: str, steps: int, keys: list[Path] | None) -> list[
             "GLOO_SOCKET_IFNAME": lab.hosts[host].interface,
             "OMP_NUM_THREADS": "1", "GOSSAMER_KEY_FILE": "" if keys is None else str(keys[host]),
         }  # fmt: skip
-        command = [sys.executable, SCRIPT, strategy, str(steps)]
+        command = [sys.executable, SCRIPT, strategy, str(steps), str(pace)]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         found.append(lab.start(host, command, env, **pipes))
     return found
@@ -93,9 +96,27 @@ def test_without_a_key_or_with_two_nobody_trains(lab: Lab, tmp_path: Path) -> No
             assert re.search(rf"gossamer: rank \d: messages: .*{reason}", complained), complained
 
 
+def test_a_host_whose_link_goes_down_is_named_and_who_waits_for_nobody_goes_on(lab: Lab, tmp_path: Path) -> None:
+    secret.made(tmp_path / "key")
+    workers = begin(lab, "gossip_pull", 2_000, [tmp_path / "key"] * 2, pace=0.01)
+    try:
+        assert [worker.stdout.readline() for worker in workers if worker.stdout] == [CARRIED] * 2
+        lab.cut(1)
+        (said, first), (nothing, second) = end(workers)
+        assert re.search(r"gossamer: member 1 \(host 1, 10\.\S+\) is gone", first), first
+        assert re.search(
+            r"gossamer: host 1 \(10\.\S+\): its worker 1 has not been heard of .*; the others go on", first
+        )
+        assert said.startswith("done "), first
+        assert "gossamer: host 0 (10." in second and "it holds the store" in second and not nothing, second
+    finally:
+        lab.mend(1)
+        end(workers)
+
+
 def test_a_host_whose_link_goes_down_is_named_in_time(lab: Lab, tmp_path: Path) -> None:
     secret.made(tmp_path / "key")
-    workers = begin(lab, "gossip_pull", 10**9, [tmp_path / "key"] * 2)
+    workers = begin(lab, GATED, 10**9, [tmp_path / "key"] * 2)
     try:
         assert [worker.stdout.readline() for worker in workers if worker.stdout] == [CARRIED] * 2
         lab.cut(1)

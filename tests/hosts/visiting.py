@@ -1,8 +1,12 @@
-"""A worker of one of two hosts that trains by visits or with a hub; started by its test with a strategy and steps."""
+"""A worker of one of two hosts that trains by visits or with a hub; started by its test.
+
+visiting.py STRATEGY STEPS PACE
+"""
 
 from __future__ import annotations
 
 import sys
+import time
 
 import torch
 from torch import nn
@@ -23,6 +27,7 @@ def main() -> None:
         optimizer.zero_grad()
         model(x).square().mean().backward()
         optimizer.step()
+        time.sleep(float(sys.argv[3]))
         if step == 0:
             print(session_of(model).carried, flush=True)
     print(f"done {model(x).square().mean().item():.6f}", flush=True)

@@ -91,8 +91,12 @@ def main() -> None:
     torch.set_num_threads(1)
     fault = Fault(sys.argv[1], sys.argv[2], int(sys.argv[3]))
     print(f"rank {fault.rank} begins", "and says so", sep=" ... ")
-    if fault.how == "prepares" and fault.rank == fault.who:
+    if fault.how == "made before":  # the process group: so all have met, and one does not come to prepare
+        torch.distributed.init_process_group("gloo")
+    if fault.how in ("prepares", "made before") and fault.rank == fault.who:
         never_come()
+    if fault.how in ("starts alike", "is stopped there") and fault.rank == fault.who:
+        stay(fault.how)
     made = task()
     optimizer = torch.optim.SGD(made.model.parameters(), lr=0.01)
     data = TensorDataset(*made.train)
@@ -108,6 +112,16 @@ def main() -> None:
             optimizer.zero_grad()
             if fault.how == "averages" and fault.steps == AT + 1:
                 average(model, fault)
+
+
+def stay(how: str) -> None:
+    """Go no further than to the first parameters, or stop as a fabric is made."""
+    from gossamer.engine.loop import opening
+
+    if how == "starts alike":
+        opening._start_alike = lambda *given: never_come()
+    else:
+        opening.fabrics = lambda *given: [lambda: os.kill(os.getpid(), signal.SIGSTOP)]  # type: ignore[list-item]
 
 
 def average(model: nn.Module, fault: Fault) -> None:

@@ -30,13 +30,18 @@ def test_who_waits_takes_the_place_of_a_thread_that_has_not_begun() -> None:
     assert tasks[4].result() == threading.get_ident() and done == [0, 1, 2, 3, 4]
 
 
-def test_what_goes_wrong_is_told_to_whoever_waits_and_the_next_goes_on() -> None:
-    carrier = Carrier()
-    wrong, right = carrier.begin(lambda: 1 / 0), carrier.begin(lambda: 7)
-    with pytest.raises(ZeroDivisionError):
-        wrong.result()
-    assert right.result() == 7
+def test_what_goes_wrong_is_told_to_whoever_waits_and_nothing_after_it_is_performed() -> None:
+    carrier, gate, done = Carrier(), threading.Event(), list[int]()
+    carrier.begin(lambda: gate.wait(10))
+    before, wrong = carrier.begin(lambda: 7), carrier.begin(lambda: 1 / 0)
+    after = carrier.begin(lambda: done.append(1))
+    gate.set()
+    assert before.result() == 7
+    for task in (after, wrong, carrier.begin(lambda: done.append(2))):
+        with pytest.raises(ZeroDivisionError):
+            task.result()
     carrier.close()
+    assert done == []
 
 
 def test_no_thread_is_left_and_none_is_started_for_nothing() -> None:

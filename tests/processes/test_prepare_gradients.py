@@ -109,14 +109,14 @@ def test_accumulated_gradients_are_the_pooled_ones(member: Member, sync: str, st
             close(model, alone, 1e-10)
 
 
-@everywhere(gather=(False, True))
+@everywhere(worlds=(2, 3, 4), gather=(False, True))
 def test_weights_of_tokens(member: Member, gather: bool) -> None:
     alone, model = net(), net()
     stepper, optimizer = sgd(alone), sgd(model)
     member.prepare(model, optimizer)
     x, y = rows(36)
     for step in range(8):
-        cut = [*[0, 1 + step % 2, 5][: member.size], 9]
+        cut = [*[0, 1 + step % 2, 5, 8][: member.size], 9]
         if step == 5:
             cut[1] = 0  # member 0 has nothing that counts
         for turn in range(2 if gather else 1):

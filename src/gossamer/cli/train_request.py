@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gossamer.cli import request as asked
 from gossamer.cli.train_settings import DEFAULT, Resolved, Settings
+from gossamer.engine.job import FABRICS
 from gossamer.parts.refusal import Refused, real, whole
 from gossamer.parts.spelling import nearest
 from gossamer.parts.world import World
@@ -20,7 +21,6 @@ from gossamer.strategy import AnyStrategy, fits, parse
 if TYPE_CHECKING:
     from gossamer.engine.job import TrainJob
 
-FABRICS = ("auto", "shared", "hosts", "torch", "messages")
 MOST = 1024  # workers on one host
 EPOCHS, EVALUATIONS, CHECKPOINTS = 40.0, 20, 5  # of a run, where nobody says
 

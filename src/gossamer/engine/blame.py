@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from contextlib import suppress
-from datetime import timedelta
 
 from torch.distributed.distributed_c10d import Store
 
-MOMENT = timedelta(seconds=0.5)  # in which somebody that only misses another will have said so
+MOMENT, NAP = 0.5, 0.01  # seconds in which somebody that only misses another will have said so, and between two looks
 
 
 class Blame:
@@ -23,8 +24,7 @@ class Blame:
 
         Who says nothing is the one. If all in a circle wait for each other, it is the one this member waited for.
         """
-        with suppress(RuntimeError):  # a store that is gone tells nothing
-            self._store.set(self._key(self._member), str(member))
+        self.mark(member)
         last, seen = member, {self._member}
         while last not in seen:
             seen.add(last)
@@ -34,13 +34,25 @@ class Blame:
             last = told
         return member
 
+    def mark(self, member: int) -> None:
+        """Say that this member has lost another; itself stands for somebody it does not know."""
+        with suppress(RuntimeError):  # a store that is gone tells nothing
+            self._store.set(self._key(self._member), str(member))
+
+    def said(self, members: Sequence[int]) -> dict[int, int | None]:
+        """Whom each of them has lost, as far as they say so within a moment."""
+        return {member: self._told(member) for member in members}
+
     def _told(self, member: int) -> int | None:
         """Whom a member has lost, if it says so within a moment."""
-        try:
-            self._store.wait([self._key(member)], MOMENT)
+        until = time.monotonic() + MOMENT
+        with suppress(RuntimeError):
+            while not self._store.check([self._key(member)]):
+                if time.monotonic() > until:
+                    return None
+                time.sleep(NAP)
             return int(self._store.get(self._key(member)))
-        except RuntimeError:
-            return None
+        return None
 
     def _key(self, member: int) -> str:
         return f"lost/{self._about}/{member}"

@@ -25,25 +25,27 @@ class Task(Generic[T]):
         self.carrier.help(self.future)
         return self.future.result()
 
-    def perform(self) -> None:
-        """Do it."""
+    def perform(self) -> BaseException | None:
+        """Do it; what went wrong, if anything did."""
         try:
             self.future.set_result(self.work())
         except BaseException as error:  # whatever it is, the one who waits must hear of it
             self.future.set_exception(error)
-            if not isinstance(error, Exception):  # meant for the thread that took the carrier's place
-                raise
+            return error
+        return None
 
 
 class Carrier:
     """First handed over, first performed: members that hand over in one order perform in one order, so none waits
     for what another has put behind something else. The thread is started when first needed; who has nothing else to
-    do than to wait does not wait for a thread to wake up, but takes its place."""
+    do than to wait does not wait for a thread to wake up, but takes its place. Once one has failed, nobody knows what
+    the others are at: all that comes after it fails with the same error, and is not performed."""
 
     def __init__(self) -> None:
         self._queue: deque[Task[object]] = deque()
         self._news, self._one = threading.Semaphore(0), threading.Lock()
         self._closing = False
+        self._failed: BaseException | None = None
         self._thread: threading.Thread | None = None
 
     def begin(self, work: Callable[[], T]) -> Task[T]:
@@ -71,8 +73,15 @@ class Carrier:
 
     def _next(self) -> None:
         with self._one:  # whoever performs it: one at a time
-            if self._queue:
-                self._queue.popleft().perform()
+            if not self._queue:
+                return
+            task = self._queue.popleft()
+            if self._failed is not None:
+                task.future.set_exception(self._failed)
+                return
+            self._failed = task.perform()
+        if self._failed is not None and not isinstance(self._failed, Exception):
+            raise self._failed  # meant for the thread that took the carrier's place
 
     def _perform(self) -> None:
         while not (self._closing and not self._queue):

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+FABRICS = ("auto", "shared", "hosts", "torch", "messages")  # what may carry wires between workers, as it is asked for
+
 
 class Job(msgspec.Struct, frozen=True):
     """A strategy by its expression, a task by its reference, and where to leave what came of it."""

@@ -14,6 +14,7 @@ from gossamer.parts.codec import Each, Max, Mean
 PULL, TELL, TRADE, PUSH, BYE, TAKEN, ANSWER, REST = KINDS = range(8)
 REPLIES = (TAKEN, ANSWER)
 LOST = 8  # the carrier's own word: a member is gone; between carriers, that they hear each other no more
+GOT = 9  # between carriers only: so many asks of yours were taken up
 WIRES: tuple[type[Mean] | type[Max] | type[Each], ...] = (Mean, Max, Each)
 DTYPES = (
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
@@ -43,6 +44,7 @@ class Lines(Protocol):
     """
 
     name: str | None  # None where torch carries them, as it does all else
+    survives: bool  # whether the death of one member is only its own
     member: int
     size: int
 

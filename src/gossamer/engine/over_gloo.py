@@ -22,6 +22,7 @@ class OverGloo:
     """
 
     name: str | None = None
+    survives = False
 
     def __init__(self, asks: dist.ProcessGroup, replies: dist.ProcessGroup) -> None:
         self.member, self.size = dist.get_rank(), dist.get_world_size()
@@ -65,10 +66,8 @@ class OverGloo:
         """Nothing more is said; others may not be as far, so the process groups last."""
 
     def end(self) -> None:
-        """All members have closed: the process groups end."""
-        for group in (self._asks, self._replies):
-            dist.destroy_process_group(group)
-        del self._asks, self._replies, group
+        """Let go of the process groups; they end with whoever made them."""
+        del self._asks, self._replies
 
 
 def _wait(said: deque[tuple[dist.Work | None, Tensor]]) -> None:

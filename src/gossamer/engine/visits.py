@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Generator, Mapping
 
 from gossamer.engine.counter import Counter
+from gossamer.engine.lost import MemberLost
 from gossamer.engine.service import Service
 from gossamer.engine.turns import Turns
 from gossamer.parts.codec import Wire
@@ -29,11 +30,19 @@ class Visits:
 
     def meet(self, slot: int, step: int, note: Note) -> None:
         """Trade with the partner of this round, or with the hub, as it is right now."""
-        replica, ex = self.replica, self.replica.desks[slot].exchange
+        ex = self.replica.desks[slot].exchange
         if ex.hub:
             self.push(slot, step, note)
             self.take_answer(slot, note)
             return
+        try:
+            self._meet(slot, step, note)
+        except MemberLost:  # who is gone is met by nobody, and nothing is heard, as in a rehearsal
+            if not ex.survives:
+                raise
+
+    def _meet(self, slot: int, step: int, note: Note) -> None:
+        replica, ex = self.replica, self.replica.desks[slot].exchange
         match ex.topology.mixing(replica.member, ex.round(step), replica.world, slot):
             case Neighbours(weights):
                 self._pull(slot, step, weights, note)
@@ -90,13 +99,15 @@ class Visits:
 
     def _tell(self, slot: int, step: int, target: int, note: Note) -> None:
         mine = target == self.replica.member
-        if not mine:
+        try:
+            if not mine:
+                with self.service.lock:
+                    told = self.replica.shown(slot).clone()
+                self.counter.tell(target, slot, step, told)
+                note.send(slot, told.nbytes)
+        finally:  # whether anybody hears it or not
             with self.service.lock:
-                told = self.replica.shown(slot).clone()
-            note.send(slot, told.nbytes)
-            self.counter.tell(target, slot, step, told)
-        with self.service.lock:
-            self.replica.take_up(slot, 2 if mine else 1)
+                self.replica.take_up(slot, 2 if mine else 1)
 
     def _trade(self, slot: int, step: int, partner: int, note: Note) -> None:
         with self.service.lock:

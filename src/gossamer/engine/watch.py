@@ -12,6 +12,7 @@ import re
 import runpy
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from traceback import walk_stack
 from types import FrameType
 
@@ -166,13 +167,29 @@ class Patience:
 
 def report(store: Store, missing: Sequence[int], me: int, exchange: str, step: int, waited: float) -> str:
     """Who is missing, where and for how long, with what the first of them are doing."""
-    lines = [f"member {me} has waited {waited:.0f} s in step {step}: {named(missing)} not entered {exchange}"]
+    said = f"member {me} has waited {waited:.0f} s in step {step}: {named(missing)} not entered {exchange}"
+    return "\n".join([said, *doing(store, missing)])
+
+
+def doing(store: Store, missing: Sequence[int]) -> list[str]:
+    """What the first of them are doing."""
+    lines = []
     for member in missing[:STACKS]:
         found = stack_of(store, member)
         lines.append(f"member {member} is here:\n{found}" if found.startswith("  File") else f"member {member} {found}")
     if len(missing) > STACKS:
         lines.append(f"(the first {STACKS} of {len(missing)} are shown)")
-    return "\n".join(lines)
+    return lines
+
+
+def away(store: Store, members: Sequence[int]) -> dict[int, str]:
+    """Of members that should be waiting, too, those that cannot say where, and why."""
+    if not members:
+        return {}
+    with ThreadPoolExecutor(len(members)) as pool:  # one after the other may take as many seconds as members
+        told = pool.map(lambda member: stack_of(store.clone(), member), members)  # type: ignore[attr-defined]
+        found = dict(zip(members, told, strict=True))
+    return {member: why for member, why in found.items() if not why.startswith("  File")}
 
 
 def named(missing: Sequence[int]) -> str:

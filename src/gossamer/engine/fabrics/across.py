@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed.distributed_c10d import _get_default_store
+from torch.distributed.distributed_c10d import Store, _get_default_store
 
 from gossamer.engine import mixes
+from gossamer.engine.broken import Broken
 from gossamer.engine.executor import Executor
+from gossamer.engine.groups import Groups
 from gossamer.parts.refusal import Refused
 from gossamer.parts.route import Auto, Hierarchical, Native, Route, Sharded, Torus, counted
 
@@ -36,21 +38,18 @@ class Way:
 class Across:
     """One member's hold on the other hosts; all members make it alike. `hosts` are the members, host by host."""
 
-    def __init__(self, member: int, hosts: Sequence[Sequence[int]]) -> None:
+    def __init__(self, member: int, hosts: Sequence[Sequence[int]], groups: Groups, store: Store) -> None:
         self.hosts = hosts
         self.host = next(number for number, members in enumerate(hosts) if member in members)
         self.place = list(hosts[self.host]).index(member)
         self.even = len({len(members) for members in hosts}) == 1
         lines = [[members[place] for members in hosts] for place in range(len(hosts[0]) if self.even else 1)]
-        groups = [dist.new_group(line) for line in lines]
-        self._group = groups[self.place] if self.place < len(groups) else None
+        made = [groups.make(line) for line in lines]
+        self._group = made[self.place] if self.place < len(made) else None
         self._executor = Executor(self._group, store=_get_default_store()) if self._group is not None else None
 
-    def end(self) -> None:
-        """The process group ends."""
-        if self._group is not None:
-            dist.destroy_process_group(self._group)
-        self._group = self._executor = None
+        mine = lines[self.place] if self.place < len(lines) else []
+        self._broken = Broken(store, member, mine)
 
     @property
     def master(self) -> bool:
@@ -60,6 +59,10 @@ class Across:
     def meet(self) -> None:
         """Wait for those who speak for the same share of other hosts."""
         dist.barrier(self._group)
+
+    def end(self) -> None:
+        """Nobody adds any more: let go of the process group, which ends with whoever made it."""
+        self._group = self._executor = None
 
     def named(self, route: Route) -> Way | None:
         """The way that a named route is; None for those that are no way of hosts."""
@@ -106,12 +109,16 @@ class Across:
         if way.among.native:
             work: dist.Work | None = dist.all_reduce(mine, group=self._group, async_op=True)
             assert work is not None
-            return work.wait
+            return lambda: self._wait(work)
         moved = self._executor.run(way.among, mine, tag)
         known = self.bytes_of(way, mine.numel(), mine.element_size())
         if moved != known:
             raise RuntimeError(f"{way.among!r} moved {moved} bytes where {known} were recorded")
         return _over
+
+    def _wait(self, work: dist.Work) -> None:
+        with self._broken.named():
+            work.wait()
 
 
 def _over() -> None:

@@ -95,7 +95,7 @@ class Hosts:
         self.inside.close()
 
     def end(self) -> None:
-        """The process groups across and beyond end; the last work on one of them would keep it."""
+        """Let go of the process groups across and beyond; the last work on one of them holds it, too."""
         self._crossing = None
         self.across.end()
         self.inside.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
@@ -11,6 +12,7 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import _get_default_store
 
 from gossamer.engine import mixes
+from gossamer.engine.broken import Broken
 from gossamer.engine.carrier import Carrier
 from gossamer.engine.executor import Executor
 from gossamer.engine.fabrics.fabric import Board, Key, Pending, Rows
@@ -29,14 +31,14 @@ class OverTorch:
 
     looks, local, ordered = False, False, True
 
-    def __init__(self, group: dist.ProcessGroup, far: Collection[int] = ()) -> None:
-        """`far` are the members on other hosts."""
+    def __init__(self, group: dist.ProcessGroup, far: Collection[int] = (), broken: Broken | None = None) -> None:
+        """`far` are the members on other hosts; `broken` names who is gone where torch does not."""
         self.name = f"torch ({dist.get_backend()})"
         self.member, self.size = dist.get_rank(), dist.get_world_size()
         self.sent: Counter[int] = Counter()  # bytes by slot, since whoever records them last took them
         self.heard: Counter[int] = Counter()
         self.crossed: Counter[int] = Counter()
-        self._carrier, self._far = Carrier(), frozenset(far)
+        self._carrier, self._far, self._broken = Carrier(), frozenset(far), broken
         self._executor = Executor(group, store=_get_default_store())
         self._device = "cuda" if dist.get_backend() == "nccl" else "cpu"
         self._lent: dict[tuple[object, ...], Tensor] = {}
@@ -73,9 +75,9 @@ class OverTorch:
         self.crossed[key.slot] += body.nbytes * len(self._far.intersection(listeners))
 
         def wait() -> Heard:
-            _wait(coming)
+            self._wait(coming)
             theirs = {s: self._body(key, s, body, int(head)) for s, head in heads.items()} if varies else heads
-            _wait(works)
+            self._wait(works)
             self.heard[key.slot] += sum(part.nbytes for part in theirs.values())
             return combine([(weights[sender], type(wire)(theirs.get(sender, body))) for sender in sorted(weights)])
 
@@ -112,7 +114,7 @@ class OverTorch:
         work = dist.all_gather(rows, mine, async_op=True)
 
         def read() -> Rows:
-            _wait([work])
+            self._wait([work])
             return [each.tolist() for each in rows]
 
         return read
@@ -149,8 +151,7 @@ class OverTorch:
         self._carrier.close()
 
     def end(self) -> None:
-        """The process group ends, and its threads with the last that refers to it; the default one is not ours."""
-        dist.destroy_process_group(self._executor.group)
+        """Let go of the process group, which ends with whoever made it."""
         del self._executor
 
     def _reduce(self, key: Key, mine: Tensor, how: dist.ReduceOp.RedOpType, route: Route) -> Pending:
@@ -159,8 +160,7 @@ class OverTorch:
         work = dist.all_reduce(mine, how, async_op=True)
 
         def wait() -> Heard:
-            assert work is not None
-            work.wait()
+            self._wait([work])
             self.heard[key.slot] += into
             return Heard(whole=mine)
 
@@ -216,8 +216,9 @@ class OverTorch:
         self.crossed[key.slot] += leaving(route, self.member, self.size, mine.numel(), self._far) * mine.element_size()
         return out * mine.element_size(), into * mine.element_size()
 
-
-def _wait(works: Sequence[dist.Work | None]) -> None:
-    for work in works:
-        assert work is not None
-        work.wait()
+    def _wait(self, works: Sequence[dist.Work | None]) -> None:
+        """Whoever does not come is named."""
+        with nullcontext() if self._broken is None else self._broken.named():
+            for work in works:
+                assert work is not None
+                work.wait()

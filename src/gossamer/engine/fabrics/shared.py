@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.distributed.distributed_c10d import Store
 
+from gossamer.engine import broken
 from gossamer.engine.fabrics.fabric import Board, Fabric, Key, Pending, Rows
 from gossamer.engine.lost import MemberLost
 from gossamer.engine.shared import Into, Lane, kernel, sums
@@ -162,6 +163,7 @@ class Shared:
             self._missing = (now, now)
         self._missing = (self._missing[0], now)
         if gone := [member for member in who if ended(self._store, member)]:
+            broken.tell(self._store, self.member, gone[0])
             raise MemberLost(f"{named(gone)} ended, and this member waits for numbers that will not come", gone)
         if now - self._missing[0] > PATIENCE:
             raise MemberLost(f"{named(who)} not come within {PATIENCE / 60:.0f} minutes", who)

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from torch.distributed.elastic.agent.server.api import RunResult, WorkerSpec, WorkerState
@@ -17,6 +18,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, P
 from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo, RendezvousStoreInfo
 from torch.distributed.launcher.api import LaunchConfig
 
+from gossamer.engine.launch.failure import notes_in
 from gossamer.engine.launch.meeting import Meeting
 from gossamer.engine.launch.ties import Ties
 
@@ -68,7 +70,7 @@ class Handler(RendezvousHandler):
 class Agent(LocalElasticAgent):
     """Starts and watches the workers of this host."""
 
-    def __init__(self, config: LaunchConfig, command: list[Any], handler: Handler, ties: Ties) -> None:
+    def __init__(self, config: LaunchConfig, command: list[Any], handler: Handler, ties: Ties, folder: Path) -> None:
         alike = {each.name for each in fields(WorkerSpec)} & {each.name for each in fields(LaunchConfig)}
         spec = WorkerSpec(
             local_world_size=config.nproc_per_node,
@@ -79,7 +81,7 @@ class Agent(LocalElasticAgent):
         )
         given = ("logs_specs", "start_method", "log_line_prefix_template", "shutdown_timeout")
         super().__init__(spec, **{name: getattr(config, name) for name in given if hasattr(config, name)})
-        self._ties, self._fallen = ties, {}  # type: Ties, dict[int, ProcessFailure]
+        self._ties, self._folder, self._fallen = ties, folder, dict[int, ProcessFailure]()
 
     def perform(self) -> None:
         """Run all to their end; raises the failures of workers here, or `Elsewhere`."""
@@ -103,8 +105,10 @@ class Agent(LocalElasticAgent):
             if code and rank not in self._fallen:
                 files, pid = context.error_files, context.subprocess_handlers[local].proc.pid
                 self._fallen[rank] = ProcessFailure(local, pid, code, files[local])
-                host = self._ties.meeting.named(self._ties.meeting.number)
+                host, note = self._ties.meeting.named(self._ties.meeting.number), notes_in(self._folder).get(pid)
                 print(f"gossamer: rank {rank} on {host} {_ended(code)}; the others go on", file=sys.stderr, flush=True)
+                if note is not None and (why := note.traceback or note.message):  # nobody else shows it
+                    print(why.rstrip("\n"), file=sys.stderr, flush=True)
         if None in codes.values():
             return RunResult(WorkerState.HEALTHY)
         if 0 in codes.values() or len(self._ties.meeting.hosts) > 1:  # those of other hosts may go on
@@ -122,10 +126,12 @@ class Agent(LocalElasticAgent):
         return len(self._fallen) == len(self._worker_group.workers)
 
     def _look_elsewhere(self) -> None:
-        if self._ties.verdict is not None:
+        if self._ties.cause is not None:
             raise Elsewhere
         if (lost := self._ties.lost()) is not None:
-            raise Elsewhere(lost)
+            if not self._ties.let_go():
+                raise Elsewhere(lost)
+            print(f"gossamer: {lost}; the others go on", file=sys.stderr, flush=True)
 
 
 def _ended(code: int) -> str:

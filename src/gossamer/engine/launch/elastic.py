@@ -9,7 +9,7 @@ import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -27,7 +27,7 @@ from gossamer.engine.launch.interface import address_of, interface_of, lead_out,
 from gossamer.engine.launch.start import LOOPBACK, SHIM
 from gossamer.engine.launch.together import Stopped, asked_to, deaths, together
 from gossamer.engine.launch.worker import ALOUD, NOTES, PARENT
-from gossamer.engine.messages.secret import made
+from gossamer.engine.messages.secret import lent
 from gossamer.engine.messages.secret import read as read_key
 from gossamer.parts.refusal import Refused
 
@@ -37,7 +37,11 @@ GRACE = 2  # seconds between asking a worker to end and killing it, unless --shu
 def launch(words: Sequence[str]) -> None:
     """Run the command line to its end; raises what was refused, the first real failure of a worker, or `Stopped`."""
     asked = read(words)
-    with tempfile.TemporaryDirectory(prefix="gossamer-", ignore_cleanup_errors=True) as folder, _quiet(), _signals():
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="gossamer-", ignore_cleanup_errors=True))
+        stack.enter_context(_quiet())
+        stack.enter_context(_signals())
+        _key(asked, stack)
         _prepare(asked, folder)
         config, command = _told(asked)
         with Guard(Path(folder), asked.shutdown_timeout) as guard:
@@ -80,7 +84,6 @@ def _prepare(asked: Namespace, folder: str) -> None:
         _face(asked)
     if asked.workers > 1:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    _key(asked, folder)
     os.environ.update({NOTES: folder, PARENT: str(os.getpid())})
     if asked.redirects != "0" or asked.tee != "0":
         os.environ[ALOUD] = "1"
@@ -105,12 +108,11 @@ def _face(asked: Namespace) -> None:
         print(f"gossamer: network interface {name}, address {address}", file=sys.stderr, flush=True)
 
 
-def _key(asked: Namespace, folder: str) -> None:
-    """The run's key: the user's, or on one host one that is made for it; workers are told where it lies."""
+def _key(asked: Namespace, stack: ExitStack) -> None:
+    """The run's key: the user's, or on one host one that ends with this launcher; workers are told where it lies."""
     path = asked.key_file
     if path is None and asked.hosts == 1:
-        path = str(Path(folder) / "key")
-        made(path)
+        path, _ = stack.enter_context(lent())
     asked.key = None if path is None else read_key(path)
     if path is not None:
         os.environ["GOSSAMER_KEY_FILE"] = str(Path(path).absolute())

@@ -16,12 +16,12 @@ from typing import Any, NoReturn
 from torch.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
 from torch.distributed.run import determine_local_world_size, get_args_parser, parse_min_max_nnodes
 
+from gossamer.engine.job import FABRICS
 from gossamer.engine.launch.interface import there
 from gossamer.parts.refusal import Refused, whole
 from gossamer.parts.spelling import nearest
 from gossamer.strategy import parse
 
-FABRICS = ("auto", "shared", "hosts", "torch", "messages")
 EXAMPLE = "gossamer run --nproc-per-node 4 SCRIPT"
 ABOUT = """Start a script on many workers: torchrun with a strategy. Whatever torchrun takes is taken here and means
 the same; one host without a rendezvous is --standalone, on loopback; several hosts meet at the --rdzv-endpoint, which

@@ -15,11 +15,11 @@ from gossamer.engine.launch.meeting import RUN, Meeting
 
 EVERY, NAP = 0.5, 0.1  # seconds between two rounds of words, and near the end
 SILENT = 30.0  # seconds after which a host counts as gone, where its workers have not found that out long before
-SURVIVES = "survives"  # where workers say that the others go on without one of them
+SURVIVES, FALLS = "survives", "falls"  # where workers say that the others go on without one of them, or cannot
 LINGER = 3.0  # seconds in which others may hear the last word
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Cause(msgspec.Struct, frozen=True):
     """Why all must end, in one line, as one launcher found it; `code` is what its process ends with."""
 
     host: int
@@ -32,30 +32,31 @@ class Ties:
     """One launcher's hold on the others; with no others, nothing."""
 
     def __init__(self, meeting: Meeting) -> None:
-        self.meeting, self.verdict = meeting, None  # type: Meeting, Verdict | None
-        self._hosts, self._me, self._own = len(meeting.hosts), meeting.number, None  # type: int, int, Verdict | None
+        self.meeting, self.cause = meeting, None  # type: Meeting, Cause | None
+        self._hosts, self._me, self._own = len(meeting.hosts), meeting.number, None  # type: int, int, Cause | None
         self._counted: dict[str, bool] = {"done": False, "out": False}  # what this launcher wants counted, and was
         self._wanted: set[str] = set()
         self._all_done, self._all_out, self._over = threading.Event(), threading.Event(), threading.Event()
         self._settled = threading.Event()
         self._answered, self._broken = time.monotonic(), False
         self._beats: dict[int, tuple[bytes, float]] = {}
+        self.gone: set[int] = set()  # hosts without which the others go on
         self.survives = False  # whether workers have said that the others go on when one of them is gone
         self._store: Store = meeting.store.clone()  # type: ignore[attr-defined]
         threading.Thread(target=self._keep, name="ties", daemon=True).start()
 
-    def publish(self, verdict: Verdict) -> Verdict:
+    def publish(self, cause: Cause) -> Cause:
         """Tell all that they must end; what holds is the first word that was said, this one or another's."""
-        self._own = verdict
+        self._own = cause
         if self._hosts > 1:
             self._settled.wait(LINGER)
-        return self.verdict or verdict
+        return self.cause or cause
 
-    def heard(self, seconds: float) -> Verdict | None:
+    def heard(self, seconds: float) -> Cause | None:
         """Another's word, if one comes within so many seconds."""
         if self._hosts > 1:
             self._settled.wait(seconds)
-        return self.verdict
+        return self.cause
 
     def lost(self, limit: float = SILENT) -> str | None:
         """A host whose launcher has not been heard of for so many seconds, in words."""
@@ -66,10 +67,21 @@ class Ties:
             return f"the launcher of {first} has ended"
         if (silent := now - self._answered) > limit:
             return f"{first}, which holds the store, has not been heard of for {silent:.0f} s"
-        for host, (_, since) in list(self._beats.items()):
-            if host != self._me and now - since > limit:
-                return f"{self.meeting.named(host)} has not been heard of for {now - since:.0f} s"
+        for host in self._silent(limit):
+            return f"{self.meeting.named(host)} has not been heard of for {now - self._beats[host][1]:.0f} s"
         return None
+
+    def let_go(self, limit: float = SILENT) -> bool:
+        """Go on without a host that is lost, if workers have said that they can, and the store is not there."""
+        lost = self._silent(limit)
+        if not self.survives or not lost or 0 in lost or self._broken or time.monotonic() - self._answered > limit:
+            return False
+        self.gone.add(lost[0])
+        return True
+
+    def _silent(self, limit: float) -> list[int]:
+        now, beats = time.monotonic(), list(self._beats.items())
+        return [h for h, (_, since) in beats if h != self._me and h not in self.gone and now - since > limit]
 
     def done(self, seconds: float) -> bool:
         """Say that all workers here have ended well; whether that is so everywhere within so many seconds."""
@@ -95,11 +107,11 @@ class Ties:
     def _round(self) -> None:
         store, now = self._store, time.monotonic()
         store.add(f"beat/{self._me}", 1)
-        self.survives = self.survives or store.check([SURVIVES])
-        if self._own is not None and self.verdict is None:
-            store.compare_set("verdict", "", msgspec.json.encode(self._own).decode())
-        if self.verdict is None and store.check(["verdict"]):
-            self.verdict = msgspec.json.decode(store.get("verdict"), type=Verdict)
+        self.survives = store.check([SURVIVES]) and not store.check([FALLS])
+        if self._own is not None and self.cause is None:
+            store.compare_set("cause", "", msgspec.json.encode(self._own).decode())
+        if self.cause is None and store.check(["cause"]):
+            self.cause = msgspec.json.decode(store.get("cause"), type=Cause)
             self._settled.set()
         for host, beat in enumerate(store.multi_get([f"beat/{host}" for host in range(self._hosts)])):
             if self._beats.get(host, (b"", 0.0))[0] != beat:
@@ -111,7 +123,8 @@ class Ties:
                     event.set()
 
     def _counts(self) -> tuple[tuple[str, threading.Event, int], ...]:
-        return ("done", self._all_done, self._hosts), ("out", self._all_out, self._hosts if self._me == 0 else 1)
+        left = self._hosts - len(self.gone)
+        return ("done", self._all_done, left), ("out", self._all_out, left if self._me == 0 else 1)
 
 
 def beat_of(host: int) -> str:

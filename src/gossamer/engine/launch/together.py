@@ -20,7 +20,7 @@ from gossamer.engine.launch.failure import MOMENT, Death, WorkerFailed, blamed, 
 from gossamer.engine.launch.guard import Guard
 from gossamer.engine.launch.host import about
 from gossamer.engine.launch.meeting import Meeting, compare, meet
-from gossamer.engine.launch.ties import Ties, Verdict
+from gossamer.engine.launch.ties import Cause, Ties
 from gossamer.parts.refusal import Refused
 
 CONNECT, JOIN = 15.0, 600.0  # seconds until the first launcher answers, and until all are there, unless told otherwise
@@ -51,7 +51,7 @@ def together(
     guard.spares = lambda: ties.survives
     handler = Handler(config.run_id, asked.where[0], meeting, lambda: _meet(asked, config, (asked.where[0], 0)))
     try:
-        Agent(config, command, handler, ties).perform()
+        Agent(config, command, handler, ties, folder).perform()
         return None
     except ChildFailedError as error:
         return _ours(deaths(guard, error), ties, folder)
@@ -106,8 +106,8 @@ def _ours(ended: list[Death], ties: Ties, folder: Path) -> Exception:
 
 def _theirs(guard: Guard, ties: Ties, folder: Path, lost: str) -> Exception:
     """All must end for what happened on another host; a cause that was noted here goes before a host that is lost."""
-    if ties.verdict is not None:
-        return _passed_on(ties, ties.verdict)
+    if ties.cause is not None:
+        return _passed_on(ties, ties.cause)
     notes = notes_in(folder)
     own = [death for pid, death in guard.deaths.items() if pid in notes and not notes[pid].secondary]
     if own:
@@ -119,11 +119,11 @@ def _said(ties: Ties, failure: WorkerFailed | Refused | Stopped) -> Exception:
     """Tell the other hosts why all end; if another was faster, that is the reason."""
     short = failure.short if isinstance(failure, WorkerFailed) else str(failure)
     code = 2 if isinstance(failure, Refused) else failure.code
-    mine = Verdict(ties.meeting.number, code, short, isinstance(failure, Refused))
+    mine = Cause(ties.meeting.number, code, short, isinstance(failure, Refused))
     held = ties.publish(mine)
     return failure if held.host == mine.host else _passed_on(ties, held)
 
 
-def _passed_on(ties: Ties, verdict: Verdict) -> Exception:
-    line = f"{ties.meeting.named(verdict.host)}: {verdict.line}"
-    return Refused(line) if verdict.refused else Stopped(line, verdict.code)
+def _passed_on(ties: Ties, cause: Cause) -> Exception:
+    line = f"{ties.meeting.named(cause.host)}: {cause.line}"
+    return Refused(line) if cause.refused else Stopped(line, cause.code)

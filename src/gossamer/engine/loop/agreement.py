@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from gossamer.engine.loop.place import Place
-from gossamer.engine.loop.roll import calling
 from gossamer.parts.refusal import Refused
 
 PATIENCE = timedelta(minutes=10)  # loading data may take one worker much longer than another
@@ -49,8 +48,7 @@ def agree(place: Place, mine: Facts) -> None:
     if place.size == 1:
         return
     place.store.set(f"facts/{place.member}", msgspec.json.encode(mine).decode())
-    with calling(place.store, "roll", place.member, place.size):
-        place.store.wait([f"facts/{rank}" for rank in range(place.size)], PATIENCE)
+    place.store.wait([f"facts/{rank}" for rank in range(place.size)], PATIENCE)
     told = [msgspec.json.decode(place.store.get(f"facts/{rank}"), type=Facts) for rank in range(place.size)]
     for rank, theirs in enumerate(told[1:], start=1):
         difference = differs(told[0], theirs)

@@ -5,7 +5,6 @@ It costs nothing while exchanges are quick: once a second it reads how long the 
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -13,9 +12,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gossamer.engine.loop.pulse import Pulse
-from gossamer.engine.lost import MemberLost
-from gossamer.engine.watch import Patience, lasting, report
+from gossamer.engine.loop.silence import Silence
+from gossamer.engine.watch import Patience, report
 
 if TYPE_CHECKING:
     from gossamer.engine.loop.session import Session
@@ -59,54 +57,30 @@ aside = Aside()
 class Lookout:
     """Reports after max(10 s, 5 usual steps) of waiting, then at doubling times; the lowest that waits speaks."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, silence: Silence | None) -> None:
         self._session, self._over = session, threading.Event()
         # a store that one thread waits at answers no other: so a connection of its own
         self._store = session.place.store.clone()  # type: ignore[attr-defined]
         self._patience: dict[str, Patience] = {}
         self._told: set[tuple[str, int]] = set()
-        self._pulse = None if session.place.one_host else Pulse(session.place)
+        self._silence = silence
         self._thread = threading.Thread(target=self._look, name="gossamer-lookout", daemon=True)
         self._thread.start()
-        if self._pulse is not None:
-            # a thread that asks no store: where a link is down the other one waits for it
-            threading.Thread(target=self._listen, args=(self._pulse,), name="gossamer-hosts", daemon=True).start()
+        if silence is not None:
+            silence.waits, silence.usual = lambda: any(True for _ in self._waits()), self._usual
+            silence.say, silence.survives = session.say, session.survives
 
     def rest(self) -> None:
         """Nobody waits any more; others may still be served, to whom this host shows that it is alive."""
         self._over.set()
+        if self._silence is not None:
+            self._silence.rest()
 
     def close(self) -> None:
         """Nobody is served any more."""
         self._over.set()
-        if self._pulse is not None:
-            self._pulse.close()
-
-    def _listen(self, pulse: Pulse) -> None:
-        """While this member waits, end it if a host is silent for as long as a wait may last; beats come in between."""
-        seen = time.monotonic()
-        while not self._over.wait(EVERY):
-            now, before = time.monotonic(), seen
-            seen = now
-            if now - before > 2.0 * EVERY + 1.0:  # this process stood still: whoever was silent, it was not listening
-                pulse.begin_anew()
-                continue
-            limit = lasting(self._usual()) - 2.0 * EVERY
-            if any(True for _ in self._waits()) and (who := pulse.silent(limit)) is not None:
-                self._miss(who)
-
-    def _miss(self, who: str) -> None:
-        """A host is gone: say so once on each of the others, and end; whatever waits cannot be woken otherwise."""
-        place = self._session.place
-        if place.member == place.hosts[place.host][0]:
-            self._session.say(who)
-        else:
-            time.sleep(EVERY)  # when one ends, all on its host do
-        error = MemberLost(who)
-        error.secondary, error.last = False, True  # the cause itself, as far as it can be known here
-        if threading.excepthook is not threading.__excepthook__:  # our launcher's shim notes it
-            threading.excepthook(threading.ExceptHookArgs((MemberLost, error, None, None)))
-        os._exit(1)
+        if self._silence is not None:
+            self._silence.close()
 
     def _look(self) -> None:
         with suppress(RuntimeError):  # the store is gone: so is the run

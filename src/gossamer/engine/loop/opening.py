@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+from gossamer.engine.broken import Broken
 from gossamer.engine.fabrics import Fabric
 from gossamer.engine.fabrics.across import Across
 from gossamer.engine.fabrics.alone import Alone
@@ -20,12 +21,15 @@ from gossamer.engine.fabrics.choice import measured
 from gossamer.engine.fabrics.hosts import Hosts
 from gossamer.engine.fabrics.over_torch import OverTorch
 from gossamer.engine.fabrics.shared import Shared
+from gossamer.engine.job import FABRICS
 from gossamer.engine.lines import FOR_EVER, Lines
 from gossamer.engine.loop.agreement import agree, facts
 from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.lookout import Lookout
-from gossamer.engine.loop.place import Place, alone
+from gossamer.engine.loop.place import Place, alone, tell_launchers
+from gossamer.engine.loop.roll import calling
 from gossamer.engine.loop.session import Session, watch_for_failure
+from gossamer.engine.loop.silence import Silence
 from gossamer.engine.loop.strand import Strand
 from gossamer.engine.messages.here import Here
 from gossamer.engine.messages.lines import Messages
@@ -39,7 +43,6 @@ from gossamer.parts.world import World
 from gossamer.recipes import Borrowed, refuse_odd
 from gossamer.strategy import AnyStrategy, fits, slots
 
-FABRICS = ("auto", "shared", "hosts", "torch", "messages")
 WIDEST = 16  # bytes that the most wasteful codec makes of one number: its value and its place, in 64 bits each
 SPARE = 1 << 20
 Named = Sequence[tuple[str, Tensor]]
@@ -66,20 +69,54 @@ def open_session(
     for optimizer, each in zip(optimizers, named, strict=True):
         refuse_odd(optimizer)
         Borrowed(optimizer, [tensor for _, tensor in each]).suits(strategy)
-    agree(place, facts(repr(strategy), seed, fabric, [*models, *optimizers], [*named, *_others(models, named)]))
-    _start_alike(place, models, named)
-    if place.size > 1 and threading.current_thread() is threading.main_thread():
-        Post(place.store, place.member)  # where others ask what this member is doing
+    mine = facts(repr(strategy), seed, fabric, [*models, *optimizers], [*named, *_others(models, named)])
+    with calling(place.store, "roll", place.member, place.size) as come:
+        come("the comparison of what all were given")
+        agree(place, mine)
+        if place.size > 1 and threading.current_thread() is threading.main_thread():
+            Post(place.store, place.member)  # where others ask what this member is doing
+        silence = None if place.one_host else Silence(place)
+        try:
+            come("the first parameters")
+            _start_alike(place, models, named)
+            found, strands = _carried(place, fabric, optimizers, named, (strategy, world, ours), come)
+            courses = [_course(o, s, found, place, clip, n) for o, s, n in zip(optimizers, strands, named, strict=True)]
+        except BaseException:
+            if silence is not None:
+                silence.close()
+            raise
+    session = Session(courses, found, place, strategy, world)
+    session.hook(models)
+    if place.size > 1:
+        if place.member == 0:
+            tell_launchers(place, session.survives)
+        watch_for_failure()
+        session.lookout = Lookout(session, silence)
+        atexit.register(session.part)
+    return session
+
+
+def _carried(
+    place: Place,
+    fabric: str,
+    optimizers: Sequence[torch.optim.Optimizer],
+    named: Sequence[Named],
+    played: tuple[AnyStrategy, World, bool],
+    come: Callable[[str], None],
+) -> tuple[Fabric, list[list[Strand]]]:
+    """The best fabric there is, and each optimizer's strands on it."""
     for number, candidate in enumerate(fabrics(place, fabric, named)):
         try:
+            come("the making of a fabric")
             found = candidate()
+            come("the layout of its memory")
             strands = [
-                _strands(place, c, o, n, found, strategy, world, ours, keyed=_keyed(place, fabric))
+                _strands(place, c, o, n, found, *played, keyed=_keyed(place, fabric))
                 for c, (o, n) in enumerate(zip(optimizers, named, strict=True))
             ]
             strands[0][0].leads = True
             _all_alike(place, number, None)
-            break
+            return found, strands
         except Unshared as error:
             if not isinstance(error, Elsewhere):
                 _all_alike(place, number, error)
@@ -87,19 +124,21 @@ def open_session(
                 raise Refused(f"prepare: {error}", "fabric torch, or auto") from None
             if place.member == 0:
                 tell(f"{error}; going on over torch")
-    courses = [
-        Course(o, s, found, place.member, clip, [(name, tensor) for name, tensor in n if not tensor.requires_grad])
-        for o, s, n in zip(optimizers, strands, named, strict=True)
-    ]
-    for course in courses:
-        _refuse_warm(course)
-    session = Session(courses, found, place, strategy, world)
-    session.hook(models)
-    if place.size > 1:
-        watch_for_failure()
-        session.lookout = Lookout(session)
-        atexit.register(session.part)
-    return session
+    raise AssertionError("torch carries everything")
+
+
+def _course(
+    optimizer: torch.optim.Optimizer,
+    strands: Sequence[Strand],
+    fabric: Fabric,
+    place: Place,
+    clip: float | None,
+    named: Named,
+) -> Course:
+    frozen = [(name, tensor) for name, tensor in named if not tensor.requires_grad]
+    course = Course(optimizer, strands, fabric, place.member, clip, frozen)
+    _refuse_warm(course)
+    return course
 
 
 def _refuse_warm(course: Course) -> None:
@@ -127,11 +166,12 @@ def fabrics(place: Place, asked: str, named: Sequence[Named]) -> list[Callable[[
     several = not place.one_host and any(len(members) > 1 for members in place.hosts)
 
     def torch_() -> OverTorch:
-        return OverTorch(dist.new_group(), set(range(place.size)) - set(here))
+        broken = Broken(place.store, place.member, range(place.size))
+        return OverTorch(place.groups.make(), set(range(place.size)) - set(here), broken)
 
     def hosts() -> Fabric:
         _refuse_scarce(place, here, named)
-        across = Across(place.member, place.hosts)
+        across = Across(place.member, place.hosts, place.groups, place.store)
         beyond, choice = torch_(), measured(across)
         if place.member == 0:
             tell(choice.told())
@@ -220,7 +260,8 @@ def _lines(place: Place, strand: str, named: Named, *, keyed: bool) -> Lines:
         limit = WIDEST * sum(tensor.numel() for _, tensor in named) + SPARE
         here = replace(Here.found(place.size), host=place.host)
         return Messages.open(place.store, f"{place.name}/{strand}", place.member, place.size, limit, here)
-    return OverGloo(dist.new_group(timeout=FOR_EVER, backend="gloo"), dist.new_group(backend="gloo"))
+    asks, replies = place.groups.make(timeout=FOR_EVER, backend="gloo"), place.groups.make(backend="gloo")
+    return OverGloo(asks, replies)
 
 
 def _turns(place: Place, course: int, strand: int) -> Turns:

@@ -6,8 +6,11 @@ The launcher decides who shares a host (torchrun's variables), never a hostname 
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
-from dataclasses import dataclass
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
 
@@ -17,9 +20,10 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore, Store, _get_default_store
 from torch.distributed.rendezvous import rendezvous
 
+from gossamer.engine.groups import Groups
 from gossamer.engine.launch.interface import towards
 from gossamer.engine.launch.meeting import RUN
-from gossamer.engine.launch.ties import SURVIVES
+from gossamer.engine.launch.ties import FALLS, SURVIVES
 from gossamer.engine.loop.roll import calling
 from gossamer.parts.refusal import Refused
 
@@ -28,15 +32,20 @@ _sessions = count()
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What a member says of where it stands: its host by the launcher's number, and that host's address."""
+    """What a member says of where it stands: its host by the launcher's number, that host's address, and a word that
+    nobody could know before."""
 
     host: str
     address: str
+    new: str
 
 
 @dataclass(frozen=True)
 class Place:
-    """A member of the world, and where it meets the others. `hosts` are the members of each, the store's host first."""
+    """A member of the world, and where it meets the others. `hosts` are the members of each, the store's host first.
+
+    `name` is this session's alone, in this run: what was said in another one, by the same key, is not believed in it.
+    """
 
     member: int
     size: int
@@ -44,6 +53,7 @@ class Place:
     name: str
     hosts: tuple[tuple[int, ...], ...] = ((0,),)
     addresses: tuple[str, ...] = ("127.0.0.1",)
+    groups: Groups = field(default_factory=Groups, compare=False)
 
     @property
     def one_host(self) -> bool:
@@ -76,22 +86,29 @@ def join() -> Place:
     if size == 1:
         return Place(0, 1, dist.HashStore(), name)  # type: ignore[attr-defined]
     store = PrefixStore(name, _get_default_store())
-    return Place(rank, size, store, name, *_hosts(store, rank, size))
-
-
-def _hosts(store: Store, rank: int, size: int) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...]]:
-    """Members by host and each host's address, as all tell each other; without a launcher's word each is apart."""
-    master = os.environ.get("MASTER_ADDR", "127.0.0.1")
-    together = os.environ.get("LOCAL_WORLD_SIZE") == str(size)
-    host = os.environ.get("GROUP_RANK", "0" if together else f"rank {rank}")
-    mine = Told(host, asked("address") or towards(master) or master)
-    store.add(f"pulse/{rank}", 0)
-    store.set(f"place/{rank}", msgspec.json.encode(mine).decode())
-    told = [msgspec.json.decode(store.get(f"place/{other}"), type=Told) for other in range(size)]
+    with calling(store, "told", rank, size):  # who made the process group before may not come here
+        told = _told(store, rank, size)
     found: dict[str, list[int]] = {}
     for other, each in enumerate(told):
         found.setdefault(each.host, []).append(other)
-    return tuple(map(tuple, found.values())), tuple(told[members[0]].address for members in found.values())
+    addresses = tuple(told[members[0]].address for members in found.values())
+    return Place(rank, size, store, f"{name}/{_fresh(told)}", tuple(map(tuple, found.values())), addresses)
+
+
+def _told(store: Store, rank: int, size: int) -> list[Told]:
+    """Where all stand, as they tell each other; without a launcher's word each is on a host of its own."""
+    master = os.environ.get("MASTER_ADDR", "127.0.0.1")
+    together = os.environ.get("LOCAL_WORLD_SIZE") == str(size)
+    host = os.environ.get("GROUP_RANK", "0" if together else f"rank {rank}")
+    mine = Told(host, asked("address") or towards(master) or master, secrets.token_hex(16))
+    store.add(f"pulse/{rank}", 0)
+    store.set(f"place/{rank}", msgspec.json.encode(mine).decode())
+    return [msgspec.json.decode(store.get(f"place/{other}"), type=Told) for other in range(size)]
+
+
+def _fresh(told: Sequence[Told]) -> str:
+    """What all members' new words come to: as each has put its own in, no store can pass off an old one."""
+    return hashlib.sha256(msgspec.json.encode([each.new for each in told])).hexdigest()[:32]
 
 
 def asked(name: str) -> str | None:
@@ -106,9 +123,12 @@ def alone(place: Place) -> None:
         atexit.register(_part)
 
 
-def go_on(place: Place) -> None:
-    """Tell our launchers, if there are any, that the others go on when a worker dies; one member is enough."""
-    raw(place.store).set(f"{RUN}/{SURVIVES}", "yes")
+def tell_launchers(place: Place, survives: bool) -> None:
+    """Tell our launchers, if there are any, whether the others go on when a worker dies; one member is enough.
+
+    They do where every session says so: one that cannot is enough to stop all.
+    """
+    raw(place.store).set(f"{RUN}/{SURVIVES if survives else FALLS}", "yes")
 
 
 def raw(store: Store) -> Store:

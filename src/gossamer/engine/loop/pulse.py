@@ -32,6 +32,7 @@ class Pulse:
         self._words: list[str] = []
         self._beats: dict[str, bytes] = {}
         self._since = dict.fromkeys(range(len(place.hosts)), self._answered)
+        self._left: set[int] = set()  # hosts without which the others go on
         self._questions = 0
         threading.Thread(target=self._keep, name="gossamer-pulse", daemon=True).start()
 
@@ -49,11 +50,23 @@ class Pulse:
         now, place = time.monotonic(), self._place
         if place.host and now - self._answered >= limit:  # the store is with the first host: nothing else is known
             return f"{self._told(0, now - self._answered)} (it holds the store; or this host's own link is down)"
-        gone = [host for host, since in self._since.items() if host != place.host and now - since >= limit]
+        gone = self._gone(limit)
         if not gone:
             return None
         own = " (or this host's own link is down)" if len(gone) == len(place.hosts) - 1 > 1 else ""
         return "; ".join(self._told(host, now - self._since[host]) for host in gone) + own
+
+    def leave_out(self, limit: float) -> bool:
+        """Look no more for hosts that have not been heard of for so long; False if the store is with one of them."""
+        gone = self._gone(limit)
+        if 0 in gone or (self._place.host and time.monotonic() - self._answered >= limit):
+            return False
+        self._left.update(gone)
+        return True
+
+    def _gone(self, limit: float) -> list[int]:
+        now, out = time.monotonic(), {self._place.host, *self._left}
+        return [host for host, since in self._since.items() if host not in out and now - since >= limit]
 
     def _told(self, host: int, seconds: float) -> str:
         members = self._place.hosts[host]

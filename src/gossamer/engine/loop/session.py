@@ -54,8 +54,11 @@ class Session:
         self.events: list[Callable[[str, int], None]] = []
         self.journal: Journal | None = None
         self.lookout: Lookout | None = None
-        lines = [strand.lines.end for course in courses for strand in course.strands if strand.lines is not None]
-        self.ends: list[Callable[[], None]] = [fabric.end, *lines]  # what gives back what was made for this session
+        # whether the others go on when a member is gone: no exchange waits for all, and all visits end with a loss
+        carried = [strand.lines for course in courses for strand in course.strands]
+        self.survives = strategy.survives and all(lines is not None and lines.survives for lines in carried)
+        # who lets go of process groups when all members have closed it
+        self.ends: list[Callable[[], None]] = [fabric.end, *(lines.end for lines in carried if lines is not None)]
         self._counts = (0, 0)  # samples of the batch that is computed: mine, and in all
         self._unknown: Refused | None = None
         self._warned = False
@@ -113,11 +116,12 @@ class Session:
             return
         self._rest()
         atexit.unregister(self.part)
-        if self.size > 1:
+        if self.size > 1 and not self.survives:  # else somebody may be gone
             with suppress(RuntimeError):  # somebody has ended already, and will not miss anything
                 dist.barrier()
-            for end in self.ends:
-                end()
+        for end in self.ends:
+            end()
+        self.place.groups.close()
 
     def _rest(self) -> None:
         """Hear out what is under way, and serve the others until they are done too."""

@@ -21,7 +21,7 @@ class Words:
 
     def __init__(self, place: Place) -> None:
         self._size = place.size
-        self._line = dist.new_group(timeout=PATIENCE, backend="gloo") if place.size > 1 else None
+        self._line = place.groups.make(timeout=PATIENCE, backend="gloo") if place.size > 1 else None
 
     def share(self, word: str) -> list[str]:
         """Tell a word, hear everybody's in the order of members. All call it alike."""
@@ -33,10 +33,8 @@ class Words:
         return [each[: n - 1].numpy().tobytes().decode() for each, n in zip(told, lengths, strict=True)]
 
     def end(self) -> None:
-        """All members have heard all: the process group ends."""
-        if self._line is not None:
-            dist.destroy_process_group(self._line)
-            self._line = None
+        """Nobody tells any more: let go of the process group."""
+        self._line = None
 
     def _gathered(self, mine: Tensor) -> list[Tensor]:
         every = [torch.empty_like(mine) for _ in range(self._size)]

@@ -7,9 +7,9 @@ import hmac
 import struct
 from dataclasses import dataclass
 
-from gossamer.engine.lines import DTYPES, KINDS, LOST, Numbers
+from gossamer.engine.lines import DTYPES, GOT, KINDS, LOST, Numbers
 
-MAGIC, VERSION = b"gsmr", 1
+MAGIC, VERSION = b"gsmr", 2
 PIECE = 256 * 1024  # bytes; 4 MB pieces brought 0.62 of a 1 Gbit/s link, these 0.90
 _HEADER = struct.Struct("<4sBBBx16sIIIIQQQ4q")
 HEADER = _HEADER.size
@@ -73,7 +73,7 @@ def read(realm: Realm, data: bytes | memoryview) -> Head | str:
         return "another job"
     if generation != realm.generation:
         return "another generation"
-    if sender >= realm.size or kind not in (*KINDS, LOST) or (dtype >= len(DTYPES) and dtype != NO_BODY):
+    if sender >= realm.size or kind not in (*KINDS, LOST, GOT) or (dtype >= len(DTYPES) and dtype != NO_BODY):
         return "nonsense"
     if length > realm.limit:
         return "too large"

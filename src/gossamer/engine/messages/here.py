@@ -6,11 +6,9 @@ import fcntl
 import os
 import socket
 import struct
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from torch.distributed.distributed_c10d import Store
 
@@ -52,12 +50,10 @@ class Here:
 
 
 def _between(store: Store, name: str, member: int, size: int) -> bytes:
-    """A secret that only the members of one user on one host can read; it lies in a file until all have."""
+    """A secret that only the members of one user on one host can read; it lies in member 0's memory until all have."""
     if member == 0:
-        with tempfile.TemporaryDirectory(prefix="gossamer-key-") as folder:
-            path = Path(folder) / "key"
-            made = secret.made(path)
-            store.set(name, str(path))
+        with secret.lent() as (path, made):
+            store.set(name, path)
             store.wait([f"{name}/{other}" for other in range(1, size)])
         return made
     told = secret.read(store.get(name).decode())

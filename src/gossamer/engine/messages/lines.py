@@ -20,6 +20,7 @@ class Messages:
     """One member's lines to all others of one generation of a job."""
 
     name: str | None = "keyed messages"
+    survives = True
 
     def __init__(self, office: Office, member: int, size: int) -> None:
         self.member, self.size, self.office = member, size, office
@@ -49,8 +50,12 @@ class Messages:
         """A service begins; replies are kept by the office until they have left."""
 
     def ask(self, member: int, kind: int, slot: int = 0, *numbers: int, body: Tensor | None = None) -> None:
-        """Say something to a member's service; on return the body is the caller's again."""
+        """Say something to a member's service; on return the body is the caller's again.
+
+        Waits while the service has not taken up what was asked before: nobody fills another's memory.
+        """
         peer = self.office.peers[member]
+        peer.enter()
         peer.wait(peer.send(kind, slot, padded(numbers), body))
 
     def heard(self, member: int) -> Said:
@@ -66,7 +71,10 @@ class Messages:
 
     def asked(self) -> Said:
         """The next thing that anybody asks; waits."""
-        return self._asks.get()
+        said = self._asks.get()
+        if said.kind != LOST:
+            self.office.peers[said.sender].take()
+        return said
 
     def reply(self, member: int, kind: int, slot: int = 0, *numbers: int, body: Tensor | None = None) -> None:
         """Begin to answer; never waits, so the body must stay as it is."""

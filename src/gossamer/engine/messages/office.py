@@ -19,7 +19,7 @@ import zmq
 from zmq.utils import z85
 from zmq.utils.monitor import parse_monitor_message
 
-from gossamer.engine.lines import BYE, LOST, Said
+from gossamer.engine.lines import BYE, GOT, LOST, Said
 from gossamer.engine.messages import sockets
 from gossamer.engine.messages.card import Card
 from gossamer.engine.messages.frame import Head, Realm, read
@@ -138,8 +138,8 @@ class Office:
         member = self._welcome.get(credentials[0]) if mechanism == b"CURVE" and credentials else None
         if member is None:
             self.dropped["unknown key"] += 1
-        verdict = (b"400", b"unknown key", b"") if member is None else (b"200", b"", str(member).encode())
-        self._gate.send_multipart([version, request, *verdict, b""])
+        word = (b"400", b"unknown key", b"") if member is None else (b"200", b"", str(member).encode())
+        self._gate.send_multipart([version, request, *word, b""])
 
     def _see(self, peer: Peer, event: int) -> None:
         with self._changed:
@@ -186,7 +186,9 @@ class Office:
         peer = self.peers.get(said.sender)
         if peer is not None and said.kind == LOST:
             self._lose(peer, "does not hear this member any more")
-        elif said.kind != LOST:
+        elif peer is not None and said.kind == GOT:
+            peer.left(said.numbers[0])
+        elif said.kind not in (LOST, GOT):
             if peer is not None:
                 peer.parted |= said.kind == BYE
             self._deliver(said)

@@ -15,13 +15,14 @@ import zmq
 import zmq.utils.garbage  # now, not at the first send: its exit handler, which frees lent memory, must run after ours
 from torch import Tensor
 
-from gossamer.engine.lines import LOST, Numbers, number_of
+from gossamer.engine.lines import GOT, LOST, Numbers, number_of
 from gossamer.engine.lost import MemberLost
 from gossamer.engine.messages import sockets
 from gossamer.engine.messages.card import Card
 from gossamer.engine.messages.frame import NO_BODY, PIECE, Head, Realm, written
 
 NAP = 0.2  # seconds between two looks at whether a peer is still there
+UNTAKEN = 4  # asks that may wait for a peer's service; who has more to ask waits itself
 
 
 class Peer:
@@ -39,6 +40,8 @@ class Peer:
         self.broke: float | None = None  # when its connection did
         self.parted = False  # its last word was a goodbye
         self._serial = 0
+        self._room = threading.Semaphore(UNTAKEN)
+        self._taken = 0  # asks of its that were taken up here, and not yet told
         self._lock = threading.Lock()
 
     def connect(self) -> None:
@@ -59,6 +62,25 @@ class Peer:
                 self._socket.send(written(self._realm, head), zmq.SNDMORE)
                 lent.append(self._socket.send(data[offset : offset + PIECE], copy=False, track=True))
         return zmq.MessageTracker(*lent)  # all of them: a short last piece is copied, and done before the others are
+
+    def enter(self) -> None:
+        """Wait until one more ask may go to its service, which has taken up enough of those before."""
+        self.check()
+        while not self._room.acquire(timeout=NAP):
+            self.check()
+
+    def left(self, count: int) -> None:
+        """It has taken up so many asks of this member."""
+        if 0 < count <= UNTAKEN:
+            self._room.release(count)
+
+    def take(self) -> None:
+        """This member's service has taken up an ask of it, which is told now and then."""
+        self._taken += 1
+        if 2 * self._taken >= UNTAKEN:
+            count, self._taken = self._taken, 0
+            with suppress(MemberLost):  # who is gone asks no more
+                self.send(GOT, 0, (count, 0, 0, 0), None)
 
     def wait(self, tracker: zmq.MessageTracker) -> None:
         """Wait until memory that was lent is free again."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gossamer.parts.refusal import Refused
@@ -25,6 +28,22 @@ def made(path: str | Path) -> bytes:
         os.fchmod(fd, 0o600)  # whatever the umask
         file.write(secret)
     return secret
+
+
+@contextmanager
+def lent() -> Iterator[tuple[str, bytes]]:
+    """A new secret that other processes of this user find at a path for as long as this lasts, or the process does."""
+    if not hasattr(os, "memfd_create"):
+        with tempfile.TemporaryDirectory(prefix="gossamer-key-") as folder:
+            yield f"{folder}/key", made(f"{folder}/key")
+        return
+    secret, fd = secrets.token_bytes(LENGTH), os.memfd_create("gossamer-key")
+    try:
+        os.fchmod(fd, 0o600)
+        os.write(fd, secret)
+        yield f"/proc/{os.getpid()}/fd/{fd}", secret
+    finally:
+        os.close(fd)
 
 
 def read(path: str | Path) -> bytes:
