@@ -9,8 +9,8 @@ from gossamer.parts.refusal import Refused
 ETHERNET = 14  # bytes of a frame around a packet
 SMALLEST, LARGEST = 1500, 18000  # bytes of a packet
 # Seconds that a packet takes. Each is let go by a timer, which is late: packets of 72 us left four hosts that all sent
-# round a ring, by plain sockets, 0.81 to 0.92 of their rate, and these 0.93 to 1.0. Larger ones keep it better still, but
-# after a pause one packet passes at once, and a short message is not much more than that.
+# round a ring, by plain sockets, 0.81 to 0.92 of their rate, and these 0.93 to 1.0. Larger ones keep it better still,
+# but after a pause one packet passes at once, and a short message is not much more than that.
 PACKET = 144e-6
 LATE = 40e-6  # seconds by which the kernel's timers are late, about
 DEEP = 4e-3  # seconds of the rate in the deep bucket

@@ -21,6 +21,7 @@ from gossamer.parts.refusal import Refused
 from gossamer.parts.route import Auto, Hierarchical, Native, Route, Sharded, Torus, counted
 
 Span = tuple[int, int]
+PIECE = 8 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,13 @@ class Across:
             return (start, stop) if self.master else (stop, stop)
         count, length = len(self.hosts[self.host]), stop - start
         return start + self.place * length // count, start + (self.place + 1) * length // count
+
+    def pieces(self, way: Way, span: Span, width: int) -> list[Span]:
+        """What is mixed at once of a span: the backend's own collective takes a part while another is summed."""
+        start, length = span[0], span[1] - span[0]
+        whole = not way.among.native or width == 2
+        count = 1 if whole else max(1, -(-length * width // PIECE))
+        return [(start + length * n // count, start + length * (n + 1) // count) for n in range(count)]
 
     def bytes_of(self, way: Way, length: int, width: int) -> tuple[int, int]:
         """Bytes that leave this member for other hosts, and come from there, in a sum of so many elements."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gossamer.engine.carrier import Carrier
-from gossamer.engine.fabrics.across import Across, Way, left_open
+from gossamer.engine.fabrics.across import Across, Span, Way, left_open
 from gossamer.engine.fabrics.choice import Choice
 from gossamer.engine.fabrics.fabric import Board, Fabric, Key, Pending
 from gossamer.engine.fabrics.shared import Shared, Spare
@@ -25,20 +25,20 @@ from gossamer.parts.route import Route
 
 @dataclass(eq=False)
 class Crossing:
-    """A span on its way between hosts; once landed it lies in every slot of this one."""
+    """A span on its way between hosts, piece by piece; once landed it lies in every slot of this one."""
 
     lane: Lane
     bucket: int
-    span: tuple[int, int]
-    wait: Callable[[], object]
+    pieces: list[tuple[Span, Callable[[], object]]]
     landed: bool = False
 
     def land(self) -> None:
-        """Wait for it, lay it into every slot, and be done with it; once."""
+        """Wait for each piece, lay it into every slot, and be done with it all; once."""
         if not self.landed:
             self.landed = True
-            self.wait()
-            self.lane.spread(*self.span)
+            for piece, wait in self.pieces:
+                wait()
+                self.lane.spread(*piece)
             self.lane.done(self.bucket)
 
 
@@ -114,13 +114,16 @@ class Hosts:
 
     def _begin(self, key: Key, body: Tensor, way: Way, lane: Lane, bucket: int, spare: Spare | None = None) -> Pending:
         lane.announce(bucket)
-        span = self.across.span(way, *lane.bounds[bucket])
-        out, into = self.across.bytes_of(way, span[1] - span[0], body.element_size())
+        span, width = self.across.span(way, *lane.bounds[bucket]), body.element_size()
+        pieces = self.across.pieces(way, span, width)
+        out, into = map(
+            sum, zip(*(self.across.bytes_of(way, stop - start, width) for start, stop in pieces), strict=True)
+        )
         inner = self._inner(lane, bucket, span) * body.element_size()
         self.sent[key.slot] += inner + out
         self.crossed[key.slot] += out
         speaks = span[0] < span[1]
-        task = self._carrier.begin(lambda: self._carry(lane, bucket, span, way, key.tag)) if speaks else None
+        task = self._carrier.begin(lambda: self._carry(lane, bucket, pieces, way, key.tag)) if speaks else None
         if task is None:  # others speak for this host
             lane.done(bucket)
 
@@ -138,20 +141,21 @@ class Hosts:
 
         return Pending(wait)
 
-    def _carry(self, lane: Lane, bucket: int, span: tuple[int, int], way: Way, tag: int) -> Crossing:
-        """In the carrier's thread: my part of a mix, in the order in which they began. While one crosses, the next is
-        summed; then the first lands."""
+    def _carry(self, lane: Lane, bucket: int, pieces: Sequence[Span], way: Way, tag: int) -> Crossing:
+        """In the carrier's thread: my part of a mix, in the order in which they began. While one piece crosses, the
+        next is summed; then what crossed before lands."""
         lane.gather(bucket)
-        mine = lane.mine[span[0] : span[1]]
         # 16-bit numbers leave as large as they are and come back as a mean: a part of one may be too small for 16 bits
-        hosts = len(self.across.hosts) if mine.element_size() == 2 else 1
-        lane.sum(*span, Into.OWN, [hosts / self.size] * lane.size)
-        before, self._crossing = self._crossing, Crossing(lane, bucket, span, self.across.begin(way, mine, tag))
+        hosts = len(self.across.hosts) if lane.mine.element_size() == 2 else 1
+        before, self._crossing = self._crossing, Crossing(lane, bucket, [])
+        for start, stop in pieces:
+            lane.sum(start, stop, Into.OWN, [hosts / self.size] * lane.size)
+            self._crossing.pieces.append(((start, stop), self.across.begin(way, lane.mine[start:stop], tag)))
         if before is not None:
             before.land()
         return self._crossing
 
-    def _inner(self, lane: Lane, bucket: int, span: tuple[int, int]) -> int:
+    def _inner(self, lane: Lane, bucket: int, span: Span) -> int:
         """Elements that siblings take from this member: its numbers of their spans, and its span for each of them."""
         start, stop = lane.bounds[bucket]
         mine = span[1] - span[0]
