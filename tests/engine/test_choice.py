@@ -10,12 +10,13 @@ from gossamer.parts.route import Direct, Doubling, Native
 
 NATIVE, DIRECT, DOUBLING = Way(False, Native()), Way(False, Direct()), Way(False, Doubling())
 COLUMNS = Way(True, Native())
-LENGTHS = (1 << 16, 1 << 20)
+LENGTHS, REACH = (1 << 16, 1 << 20), 8 << 20
 BYTE = 8e-9  # seconds, at 1 Gbit/s
 
 
 def choice(seen: dict[Way, tuple[float, float]], add: float = 0.0) -> Choice:
-    return Choice(4, 2, LENGTHS, tuple(seen.items()), add)
+    far = tuple((way, times[1] + BYTE * 1.5 * (REACH - LENGTHS[1])) for way, times in seen.items() if way.among.native)
+    return Choice(4, 2, LENGTHS, tuple(seen.items()), add, REACH, far)
 
 
 SEEN = {NATIVE: (4e-3, 17e-3), DIRECT: (2e-3, 17.5e-3), DOUBLING: (1.5e-3, 30e-3)}
@@ -48,6 +49,14 @@ def test_a_probe_that_came_out_well_promises_nothing_for_long_mixes() -> None:
     assert (close.best(1 << 20), close.best(2 << 20)) == (DIRECT, NATIVE)
     disturbed = choice({NATIVE: (50e-3, 17e-3), DIRECT: (2e-3, 18e-3)})
     assert disturbed.seconds(NATIVE, 64 << 20) > disturbed.seconds(NATIVE, 16 << 20) > 0
+
+
+def test_a_far_probe_decides_about_long_mixes() -> None:
+    seen = {NATIVE: (4e-3, 17e-3), COLUMNS: (4.1e-3, 16e-3), DIRECT: (2e-3, 14e-3)}
+    found = Choice(4, 2, LENGTHS, tuple(seen.items()), 0.0, REACH, ((NATIVE, 0.1), (COLUMNS, 0.12)))
+    assert [found.best(nbytes) for nbytes in (1 << 20, 5 << 18, REACH, 64 << 20)] == [DIRECT, COLUMNS, NATIVE, NATIVE]
+    assert found.seconds(NATIVE, REACH) == pytest.approx(0.1)
+    assert found.seconds(NATIVE, 64 << 20) > 0.1 * 8
 
 
 def test_columns_share_the_sums_inside_a_host() -> None:

@@ -13,23 +13,30 @@ import torch
 import torch.distributed as dist
 
 from gossamer.engine.fabrics.across import Across, Way
-from gossamer.parts.route import Direct, Doubling, HalvingDoubling, Native, Route
+from gossamer.parts.route import Direct, Doubling, HalvingDoubling, Native, Ring, Route
 
-MASTERS: tuple[Route, ...] = (Native(), Direct(), Doubling(), HalvingDoubling())
+MASTERS: tuple[Route, ...] = (Native(), Direct(), Doubling(), HalvingDoubling(), Ring())
 COLUMNS: tuple[Route, ...] = (Native(),)  # a direct one was among the slowest of most probes: twice the messages
+FAR: tuple[Route, ...] = (Native(), Ring())  # among masters, and columns: what may be best for long mixes
 REPEATS, LONG = (5, 3), 0.04  # of a short and of a long probe; seconds that a long one may take
+FARTHEST, TURNS, PATIENCE = 16 << 20, 2, 0.25  # bytes, turns and seconds of a far probe
 LEAST, MOST, APART = 1 << 16, 4 << 20, 16  # bytes of a long probe; how many times as long as a short one it is
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Seconds that mixes of two lengths, in bytes, took among hosts, by way; and that adding a byte takes."""
+    """Seconds that mixes of two lengths, in bytes, took among hosts, by way; and that adding a byte takes.
+
+    Some ways were also tried with a far longer one, of `reach` bytes; only those are taken for long mixes.
+    """
 
     hosts: int
     per_host: int
     lengths: tuple[int, int]
     seen: tuple[tuple[Way, tuple[float, float]], ...]
     add: float
+    reach: int = 0
+    far: tuple[tuple[Way, float], ...] = ()
 
     @property
     def byte(self) -> float:
@@ -53,10 +60,10 @@ class Choice:
         return inside + self._across(way, nbytes)
 
     def best(self, nbytes: int) -> Way:
-        """The way that takes the least. Beyond what was tried only the backend's own collective: a route that was as
-        quick at 1 MB took a quarter more at 16 MB, and no probe that is short enough tells."""
-        beyond = nbytes > self.lengths[1]
-        ways = [way for way, _ in self.seen if way.among.native or not beyond]
+        """The way that takes the least. Beyond what all were tried with, only those that were tried farther: a route
+        that was as quick at 1 MB took a quarter more at 16 MB."""
+        near = nbytes <= self.lengths[1]
+        ways = [way for way, _ in self.seen] if near or not self.far else [way for way, _ in self.far]
         return min(ways, key=lambda way: self.seconds(way, nbytes))
 
     def told(self) -> str:
@@ -77,7 +84,11 @@ class Choice:
             return max(short - max(0.0, slope) * (low - nbytes), 0.5 * short)
         if nbytes <= high:
             return short + slope * (nbytes - low)
-        return long + max(slope, self.byte * way.among.passed(self.hosts, 1.0)) * (nbytes - high)
+        least = self.byte * way.among.passed(self.hosts, 1.0)
+        if (far := dict(self.far).get(way)) is None or self.reach <= high:
+            return long + max(slope, least) * (nbytes - high)
+        slope = (far - long) / (self.reach - high)
+        return far + (slope if nbytes <= self.reach else max(slope, least)) * (nbytes - self.reach)
 
 
 _known: WeakKeyDictionary[dist.ProcessGroup, Choice] = WeakKeyDictionary()
@@ -98,7 +109,7 @@ def _measure(across: Across) -> Choice:
     ways = [Way(False, among) for among in MASTERS]
     ways += [Way(True, among) for among in COLUMNS] if across.even and len(across.hosts[0]) > 1 else []
     long = _length(across)
-    lengths = (long // APART, long)
+    lengths, far = (long // APART, long), [way for way in ways if way.columns or way.among in FAR]
     for way in ways:
         _timed(across, way, lengths[0])  # connections are made
     turns = [
@@ -109,11 +120,14 @@ def _measure(across: Across) -> Choice:
     add = torch.tensor(_adding(), dtype=torch.float64)
     dist.broadcast(add, 0)
     seen = tuple(zip(ways, zip(short, long_ones, strict=True), strict=True))
-    return Choice(len(across.hosts), len(across.hosts[0]), lengths, seen, float(add))
+    reach = int(min(FARTHEST, long * max(1.0, PATIENCE / max(1e-9, long_ones[0]))))
+    times = _agreed([[_timed(across, way, reach) for way in far] for _ in range(TURNS)])
+    hosts, per_host = len(across.hosts), len(across.hosts[0])
+    return Choice(hosts, per_host, lengths, seen, float(add), reach, tuple(zip(far, times, strict=True)))
 
 
 def _agreed(turns: Sequence[Sequence[float]]) -> list[float]:
-    """By way, the median over turns of what the slowest member saw."""
+    """By way, the (lower) median over turns of what the slowest member saw."""
     slowest = torch.tensor(turns, dtype=torch.float64)
     dist.all_reduce(slowest, dist.ReduceOp.MAX)
     return slowest.median(0).values.tolist()
