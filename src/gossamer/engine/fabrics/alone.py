@@ -42,7 +42,7 @@ class Alone:
 
     def load(self, there: Tensor, sources: Sequence[Tensor], scale: float) -> int:
         """Copied; nobody else could be spoilt."""
-        torch.cat(list(sources), out=there)
+        torch.cat([source.reshape(-1) for source in sources], out=there)
         return -1
 
     def board(self, width: int) -> Board:

@@ -63,6 +63,7 @@ class Strand:
             self.shard.ready(self.replica)
         for tensor, view in zip(self.tensors, self.replica.views, strict=True):
             tensor.data = view
+        self._dense = [slope.is_contiguous() for slope in self.replica.slopes]
         self._spent: list[Tensor | None] = []  # autograd's own gradients, until the next forward may have their memory
         self._homes = [tensor.data_ptr() for tensor in self.tensors]
         self.early = self._places(self._busy, among_members)
@@ -264,8 +265,10 @@ class Strand:
         return self.fabric.load(region, sources, self.scale)
 
     def _source(self, place: int) -> Tensor:
-        """A gradient as one vector, in the order in which its tensor lies in memory."""
+        """A gradient whose numbers follow each other in the order in which its tensor lies in memory."""
         grad, slope = self.tensors[place].grad, self.replica.slopes[place]
+        if type(grad) is Tensor and grad.layout is torch.strided and self._dense[place] and grad.is_contiguous():
+            return grad
         if grad is None:
             slope.zero_()
             grad = slope
@@ -283,7 +286,7 @@ class Strand:
             source = self._source(place)
             target = slope.view(-1) if slope.is_contiguous() else flat_of(slope)
             if source.data_ptr() != target.data_ptr():
-                target.copy_(source)
+                target.copy_(source.view(-1))
             if self.scale != 1.0:
                 target.mul_(self.scale)
 
