@@ -6,9 +6,9 @@ Every worker is one process with one thread. Variants take turns in a shuffled o
 steps a turn has is decided by one of them. Compute only: all workers at once, nothing exchanged. DDP: the better of
 default and gradient_as_bucket_view, neither broadcasting buffers, as ours does not. The same SGD with momentum for all.
 Ours: `gossamer.prepare` in a user's loop; named sharded: the same with route=sharded; sharded: our own loop, as
-`gossamer train` plays it, in which nobody looks at gradients between backward and step. Bare: compute only, and the
-least that an all-reduce in memory can do, once backward is over: copy the gradients where others see them, sum a share,
-write it to everybody. It has no hooks, buckets or votes, and is what "ours" could at best be of compute only.
+`gossamer train` plays it, in which nobody looks at gradients between backward and step. Bare: compute only, and a plain
+all-reduce in memory, once backward is over: copy the gradients where others see them, sum a share, write it to
+everybody; no hooks, buckets or votes. Ours copies less: what a member sums itself stays where autograd made it.
 """
 
 from __future__ import annotations
