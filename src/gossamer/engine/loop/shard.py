@@ -17,6 +17,7 @@ from torch import Tensor
 from gossamer.engine.fabrics.shared import Shared, leaving
 from gossamer.engine.shared import Into
 from gossamer.engine.shared.compiled import SMALL
+from gossamer.engine.shared.places import runs_of
 from gossamer.parts.route import Auto
 from gossamer.replica import Layout, Replica
 from gossamer.strategy import AnyStrategy, slots
@@ -185,15 +186,9 @@ class Shard:
 
     def _whole_tensors(self) -> list[list[Span]]:
         """Shares that never cut a tensor, for optimizers that look at tensors as a whole; as equal as that allows."""
-        size = self._fabric.size
-        edges = [0, *self._strand.cuts, self._strand.layout.length]
         ends = [right for _, right in self.edges]
-        shares = []
-        for start, stop in pairwise(edges):
-            inner = [start, *[end for end in ends if start < end < stop], stop]
-            marks = [min(inner, key=lambda e, k=k: abs(e - start - (stop - start) * k / size)) for k in range(size + 1)]  # type: ignore[misc]
-            shares.append(list(pairwise(marks)))
-        return shares
+        edges = [0, *self._strand.cuts, self._strand.layout.length]
+        return [runs_of(bucket, ends, self._fabric.size) for bucket in pairwise(edges)]
 
 
 def _within(span: Span, other: Span) -> bool:
