@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -10,6 +12,7 @@ from tests.processes.test_prepare_sick import spoil
 from torch import Tensor, nn
 
 import gossamer
+from gossamer.engine.loop import strand
 from gossamer.engine.loop.prepare import session_of
 from gossamer.engine.loop.stays import Stays
 from gossamer.engine.shared import places
@@ -128,6 +131,80 @@ def test_gathered_weighed_unused_and_clipped_gradients(member: Member) -> None:
             each.step()
     for p in model.parameters():
         member.same(p)
+
+
+class Aliased(nn.Module):
+    """Backward gives two parameters the same memory, and a third what is still to be computed with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.nothing = nn.Parameter(torch.empty(0))
+        self.first = nn.Linear(WIDE, WIDE)
+        self.one, self.two, self.three = (nn.Parameter(torch.randn(WIDE, WIDE)) for _ in range(3))
+        self.last = nn.Linear(WIDE, WIDE)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        inner = self.first(rows)[None]
+        inner = torch.tanh(self.last(inner)) + inner + self.three.unsqueeze(0)
+        return inner * (self.one[None] + self.two[None])
+
+
+@everywhere(worlds=(2,), fabrics=SHARED, bucket=[1 << 14, 1 << 20])
+def test_memory_that_others_hold_is_left_alone(member: Member, bucket: int) -> None:
+    strand.FIRST, strand.LATER, before = bucket, bucket, (strand.FIRST, strand.LATER)
+    alone, model = Aliased(), Aliased()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    member.prepare(model, optimizer)
+    strand.FIRST, strand.LATER = before
+    shared = False
+    for step in range(3):
+        alone.load_state_dict(model.state_dict())
+        alone.zero_grad()
+        rows = torch.randn(WIDE, WIDE, generator=torch.Generator().manual_seed(10 * member.rank + step))
+        for each in (alone, model):
+            each(rows).square().mean().backward()
+        pairs = [(p, q) for p, q in zip(model.parameters(), alone.parameters(), strict=True) if p.numel()]
+        shared = shared or len({q.grad.data_ptr() for _, q in pairs}) < len(pairs)
+        for p, q in pairs:
+            assert torch.equal(p.grad, mean(member, q.grad))
+        optimizer.step()
+        optimizer.zero_grad()
+    assert shared and stays_of(model).places  # else this tries nothing
+
+
+@everywhere(worlds=(2,), fabrics=SHARED)
+def test_gradients_with_a_graph_of_their_own_are_copied(member: Member) -> None:
+    model = wide()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    member.prepare(model, optimizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of torch, that this makes a cycle
+        model(batch(member.rank, 0)).square().mean().backward(create_graph=True)
+    assert not stays_of(model).places
+    assert not any(p.grad.requires_grad for p in model.parameters())
+    optimizer.step()
+
+
+@everywhere(worlds=(2,), fabrics=SHARED)
+def test_a_backward_that_breaks_leaves_nothing_that_others_could_read_after_it_was_freed(member: Member) -> None:
+    model = wide()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    strand.FIRST, strand.LATER, before = 1 << 14, 1 << 14, (strand.FIRST, strand.LATER)
+    member.prepare(model, optimizer)
+    strand.FIRST, strand.LATER = before
+
+    def stumble(_: Tensor) -> None:
+        raise RuntimeError("stumbled")
+
+    handle = next(model.parameters()).register_hook(stumble)
+    with pytest.raises(RuntimeError, match="stumbled"):
+        model(batch(member.rank, 0)).square().mean().backward()
+    handle.remove()
+    optimizer.zero_grad()
+    torch.full((1 << 20,), float("nan"))  # whoever freed memory has it written over
+    session_of(model).close()
+    member.sessions.clear()
 
 
 def test_whole_tensors_are_shared_out_fairly_or_not_at_all() -> None:

@@ -116,7 +116,7 @@ class Session:
             return
         self._rest()
         atexit.unregister(self.part)
-        if self.size > 1 and not self.survives:  # else somebody may be gone
+        if self.size > 1 and not self.survives and dist.is_initialized():  # where some survive, one may be gone
             with suppress(RuntimeError):  # somebody has ended already, and will not miss anything
                 dist.barrier()
         for end in self.ends:

@@ -10,6 +10,7 @@ from itertools import accumulate
 from math import prod
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from gossamer.engine.fabrics.shared import Shared
@@ -33,25 +34,47 @@ class Stays:
             return None
         if not all(exchanges[0].route.suited(nbytes).native for nbytes in (1, most)):
             return None
-        length, edges = strand.layout.length, [0, *strand.cuts]
         ends = list(accumulate(prod(tag.shape) for tag in strand.layout.tags))
-        shares = places.whole(places.bounds(length, strand.cuts), ends, strand.fabric.size)
-        return cls(strand, strand.fabric, shares, len(edges)) if shares is not None else None
+        shares = places.whole(places.bounds(strand.layout.length, strand.cuts), ends, strand.fabric.size)
+        return cls(strand, strand.fabric, shares) if shares is not None else None
 
-    def __init__(self, strand: Strand, fabric: Shared, shares: Sequence[Sequence[places.Span]], count: int) -> None:
+    def __init__(self, strand: Strand, fabric: Shared, shares: Sequence[Sequence[places.Span]]) -> None:
         length, start = strand.layout.length, strand.layout.start
         self._lane = fabric.lane(length, start.dtype, strand.cuts, shares=shares)
         self.slopes = fabric.lend_lane(self._lane, length, strand.cuts)
-        self._buckets, self._last = strand.buckets[0], count - 1
+        self._tensors, self._buckets = strand.tensors, strand.buckets[0]
+        known = {span: place for place, span in enumerate(self._lane.bounds)}
+        self._places = {n: known[b.span] for n, b in enumerate(self._buckets) if b.span in known}
+        self._numbers = {place: number for number, place in self._places.items()}
         self.places = set[int]()
 
+    def holds(self, number: int) -> bool:
+        """Whether a bucket of the strand is one of the lane; one without elements is none."""
+        return number in self._places
+
     def load(self, number: int, sources: Sequence[Tensor]) -> int:
-        """Copy what others sum of a bucket's gradients; the first that is sick, or -1. Buckets count from the end."""
-        found, stayed = self._lane.stay(self._last - number, sources)
-        self.places.update(self._buckets[number].places[each] for each in stayed)
+        """Copy what others sum of a bucket's gradients; the first that is sick, or -1."""
+        tensors = self._buckets[number].places
+        found, stayed = self._lane.stay(self._places[number], sources, [self._may(place) for place in tensors])
+        self.places.update(tensors[each] for each in stayed)
         return found
 
     def faults(self) -> Iterator[tuple[int, int]]:
         """Members and the tensors that were sick with them, of those that stayed; once all are mixed."""
         for member, bucket, source in self._lane.faults():
-            yield member, self._buckets[self._last - bucket].places[source]
+            yield member, self._buckets[self._numbers[bucket]].places[source]
+
+    def _may(self, place: int) -> bool:
+        """Whether nobody else sees the memory of a gradient: a view that autograd made may be another parameter's, too,
+        or wait to be computed with; one with a graph of its own is not ours to write to."""
+        grad = self._tensors[place].grad
+        return grad is not None and not grad.requires_grad and holders(grad) == SOLE
+
+
+def holders(tensor: Tensor) -> int:
+    """How many hold a tensor's memory, whoever asks included; 0 where torch does not tell."""
+    count = getattr(torch._C, "_storage_Use_Count", None)
+    return int(count(tensor.untyped_storage()._cdata)) if count is not None and type(tensor) is Tensor else 0
+
+
+SOLE = holders(torch.empty(1)) or -1

@@ -260,7 +260,7 @@ class Strand:
 
     def _load(self, number: int, region: Tensor, sources: list[Tensor]) -> int:
         """Bring a bucket's gradients to where they are exchanged from; the first that is sick, or -1."""
-        if self.stays is not None and self.scale == 1.0:
+        if self.stays is not None and self.scale == 1.0 and self.stays.holds(number):
             return self.stays.load(number, sources)
         return self.fabric.load(region, sources, self.scale)
 

@@ -108,9 +108,10 @@ class Compiled:
         return self._load(into, *self._listed(into, sources), scale)
 
     def stay(
-        self, bucket: int, start: int, into: Tensor, sources: Sequence[Tensor], share: Span
+        self, bucket: int, start: int, into: Tensor, sources: Sequence[Tensor], share: Span, may: Sequence[bool]
     ) -> tuple[int, list[int]]:
-        """Copy the sources but for those within `share`, which are summed where they are; also returns which these are.
+        """Copy the sources but for those within `share` that may stay, which are summed where they are; also returns
+        which these are.
 
         `start` is the bucket's first element. Those that stay must do so until the bucket is settled; they are looked
         at when they are summed: `sick`.
@@ -120,13 +121,17 @@ class Compiled:
         for number, count in enumerate(counts):
             place = places[number] or 0
             away = place != home + (at - start) * self._width  # neither copied by torch nor made in its place
-            if count and away and share[0] <= at and at + count <= share[1]:
+            if may[number] and count and away and share[0] <= at and at + count <= share[1]:
                 spans.append((at, at + count, place))
                 staying.append(number)
                 places[number] = None
             at += count
         self._keep(bucket, spans)
         return self._load(into, places, counts, 1.0), staying
+
+    def forget(self, bucket: int) -> None:
+        """Nothing of a bucket stays where it is."""
+        self._keep(bucket, [])
 
     def _keep(self, bucket: int, spans: Sequence[tuple[int, int, int]]) -> None:
         kept = self._kept.get(bucket)

@@ -82,6 +82,7 @@ class Lane:
         self._says = np.frombuffer(memoryview(found.bytes), np.int64, where.size * 8, where.says).reshape(where.size, 8)
         self._spoken = 0
         self._staying: dict[int, list[int]] = {}  # by bucket: sources that are summed where they are
+        self._held: dict[int, list[torch.UntypedStorage]] = {}  # and their memory, while others may wait for its sums
         self._sums = Sums(self.slots)
         self._compiled: Compiled | None = None
         self._words: PlainWords | Compiled = PlainWords(found.bytes, found.address, where, member)
@@ -141,6 +142,7 @@ class Lane:
     def settle(self, bucket: int) -> None:
         """Wait until all are done: the result is there, and the bucket is mine to write again."""
         self._until(bucket, self._words.settle)
+        self._held.pop(bucket, None)
 
     def mix(self, bucket: int, into: Into = Into.EVERY, weights: Sequence[float] | None = None) -> None:
         """All of it, from announcing to settling."""
@@ -159,20 +161,26 @@ class Lane:
         Returns the index of the first that holds a NaN or an infinity once scaled, or -1.
         """
         into = self._room(bucket, sources)
-        return self._compiled.load(into, sources, scale) if self._compiled else sums.load(into, sources, scale)
+        if self._compiled is None:
+            return sums.load(into, sources, scale)
+        if self._staying.pop(bucket, None) is not None:  # was to be mixed, and never was
+            self._compiled.forget(bucket)
+        return self._compiled.load(into, sources, scale)
 
-    def stay(self, bucket: int, sources: Sequence[Tensor]) -> tuple[int, list[int]]:
-        """Like `load`, but sources within my share are not copied: the next mix into EVERY slot sums them where they
-        are, and lays their mean down there instead of in my slot. Also returns which those are.
+    def stay(self, bucket: int, sources: Sequence[Tensor], may: Sequence[bool]) -> tuple[int, list[int]]:
+        """Like `load`, but sources within my share that may stay are not copied: the next mix into EVERY slot sums them
+        where they are, and lays their mean down there instead of in my slot. Also returns which those are.
 
-        They must stay until the bucket is settled, and are looked at when they are summed: `faults`.
+        Nobody else may hold their memory; it is kept here until the bucket is settled. They are looked at when they are
+        summed: `faults`.
         """
         into = self._room(bucket, sources)
         if self._compiled is None or self._compiled.small(bucket):
             return self.load(bucket, sources), []
         found, self._staying[bucket] = self._compiled.stay(
-            bucket, self.bounds[bucket][0], into, sources, self.shares[bucket][self.member]
+            bucket, self.bounds[bucket][0], into, sources, self.shares[bucket][self.member], may
         )
+        self._held[bucket] = [sources[each].untyped_storage() for each in self._staying[bucket]]
         return found, self._staying[bucket]
 
     def faults(self) -> list[tuple[int, int, int]]:
