@@ -27,7 +27,7 @@ from gossamer.engine.messages.parcels import Parcels
 from gossamer.engine.messages.peer import Peer
 from gossamer.parts.refusal import Refused
 
-GREETING = 5.0  # seconds for all handshakes
+GREETING = 20.0  # seconds for all handshakes, on a busy machine too; a wrong key is heard of at once
 GRACE = 0.5  # seconds after a connection broke in which a goodbye may still be read
 GLANCE = 100  # milliseconds between two looks at a connection that broke
 BURST = 64  # pieces read before anything else is looked at
