@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import socket
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from msgspec.structs import replace
 from tests.cli.ask import ask, refused
 from tests.hosts.launching import PORT, Launcher, launched
 from tests.processes.living import soon
+from torch.distributed.distributed_c10d import Store
 
 from gossamer.engine.launch.host import Host, about
 from gossamer.engine.launch.interface import lead_out, own_only
@@ -146,42 +149,41 @@ def test_members_know_their_hosts_and_meet_on_the_link(tmp_path: Path) -> None:
     assert 'places.py", line' in told[2]["stack"]  # of rank 1, on the same host
 
 
-def test_a_launcher_that_falls_silent_is_named() -> None:
+@contextmanager
+def two_of_three() -> Iterator[tuple[Ties, Ties, list[Store]]]:
+    """The launchers of two hosts whose third has fallen silent, and their stores."""
     first, second, third = together(HOST, HOST, replace(HOST, address="10.0.0.3", workers=1))
     assert isinstance(first, Meeting) and isinstance(second, Meeting) and isinstance(third, Meeting)
     here, there, other = Ties(first), Ties(second), Ties(third)
     try:
         other.leave()
         assert soon(lambda: bool(here.lost(2.0) and there.lost(2.0)), 10.0)
+        yield here, there, [first.store, second.store]
+    finally:
+        there.leave()
+        here.leave()
+
+
+def test_a_launcher_that_falls_silent_is_named() -> None:
+    with two_of_three() as (here, there, _):
         for ties in (here, there):
             assert str(ties.lost(2.0)).startswith("host 2 (10.0.0.3, rank 4) has not been heard of for ")
         assert here.lost(30.0) is None
         assert there.publish(Cause(1, 3, "enough")) == Cause(1, 3, "enough")
         assert here.publish(Cause(0, 4, "too late")) == Cause(1, 3, "enough")
-    finally:
-        there.leave()
-        here.leave()
 
 
 def test_where_a_loss_is_survived_a_silent_host_is_let_go_and_the_others_are_done_without_it() -> None:
-    first, second, third = together(HOST, HOST, replace(HOST, address="10.0.0.3", workers=1))
-    assert isinstance(first, Meeting) and isinstance(second, Meeting) and isinstance(third, Meeting)
-    here, there, other = Ties(first), Ties(second), Ties(third)
-    try:
-        other.leave()
-        assert soon(lambda: bool(here.lost(2.0) and there.lost(2.0)), 10.0)
+    with two_of_three() as (here, there, stores):
         assert not here.let_go(2.0)  # nobody has said that the others can do without it
-        first.store.set(SURVIVES, "yes")
+        stores[0].set(SURVIVES, "yes")
         assert soon(lambda: here.survives and there.survives)
         assert here.let_go(2.0) and there.let_go(2.0)
         assert here.lost(2.0) is there.lost(2.0) is None
         assert not here.done(0.5)
         assert there.done(5.0) and here.done(5.0)
-        second.store.set(FALLS, "yes")
+        stores[1].set(FALLS, "yes")
         assert soon(lambda: not here.survives)
-    finally:
-        there.leave()
-        here.leave()
 
 
 def test_a_name_that_leads_nowhere_else_is_refused_unless_an_interface_is_named() -> None:

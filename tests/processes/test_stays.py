@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 
 import pytest
 import torch
@@ -209,14 +210,15 @@ def test_a_backward_that_breaks_leaves_nothing_that_others_could_read_after_it_w
 
 def test_whole_tensors_are_shared_out_fairly_or_not_at_all() -> None:
     buckets, ends = [(0, 100), (100, 300), (300, 330)], [40, 100, 300, 310, 330]
-    shares = places.whole(buckets, ends, 2)
+    tensors = list(pairwise([0, *ends]))
+    shares = places.whole(buckets, tensors, 2)
     assert shares is not None
     assert places.checked(shares, buckets, 2, 4)
     edges = {0, *ends}
     assert all(edge in edges for spans in shares for span in spans for edge in span if span[0] != span[1])
-    assert places.whole(buckets, ends, 4) is None  # one tensor is more than half of all
+    assert places.whole(buckets, tensors, 4) is None  # one tensor is more than half of all
     even = [(0, 40), (40, 80), (80, 120), (120, 160)]
-    found = places.whole(even, [40, 80, 120, 160], 4)
+    found = places.whole(even, even, 4)
     assert found is not None and sorted(sum(b - a for a, b in m) for m in zip(*found, strict=True)) == [40] * 4
 
 

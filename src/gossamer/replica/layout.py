@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from math import prod
 
 import torch
@@ -86,6 +87,11 @@ class Layout:
         self.start = torch.cat(
             [flat_of(p.detach()) if keep else p.detach().reshape(-1) for (_, p), keep in zip(named, kept, strict=True)]
         )
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Where each tensor lies."""
+        return list(pairwise(_ends(self.tags)))
 
     def views(self, flat: Tensor) -> list[Tensor]:
         """The flat vector cut into the model's tensors; leading dimensions of `flat` are kept."""

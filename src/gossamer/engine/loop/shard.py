@@ -7,8 +7,7 @@ them. In the user's loop gradients are mixed in full first, so that clipping cou
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
-from math import prod
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,9 +16,9 @@ from torch import Tensor
 from gossamer.engine.fabrics.shared import Shared, leaving
 from gossamer.engine.shared import Into
 from gossamer.engine.shared.compiled import SMALL
-from gossamer.engine.shared.places import runs_of
+from gossamer.engine.shared.places import bounds, by_tensor
 from gossamer.parts.route import Auto
-from gossamer.replica import Layout, Replica
+from gossamer.replica import Replica
 from gossamer.strategy import AnyStrategy, slots
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ class Shard:
 
     def step(self, unused: Sequence[int]) -> None:
         """Step my share, but for tensors that nobody used."""
-        edges = self.edges if unused else []
+        edges = self._strand.layout.spans if unused else []
         gaps = [edges[place] for place in unused]
         self._part(gaps)
         for (values, slope), span in zip(self._grads, self.spans, strict=True):
@@ -153,7 +152,7 @@ class Shard:
         if self._strand.borrowed.elementwise:
             return values[start:stop], slopes[start:stop]
         layout = self._strand.layout
-        place = [left for left, _ in self.edges].index(start)
+        place = [left for left, _ in self._strand.layout.spans].index(start)
         return layout.views(values)[place], layout.views(slopes)[place]
 
     def _pieces(self) -> Iterator[tuple[int, Span]]:
@@ -161,7 +160,7 @@ class Shard:
         fused = self._strand.borrowed.elementwise
         for shares in self.lane.shares:
             mine, last = shares[self.lane.member], None
-            for (left, right), home in zip(self.edges, self._strand.borrowed.homes, strict=True):
+            for (left, right), home in zip(self._strand.layout.spans, self._strand.borrowed.homes, strict=True):
                 start, stop = max(left, mine[0]), min(right, mine[1])
                 if start >= stop:
                     continue
@@ -174,21 +173,11 @@ class Shard:
             if last is not None:
                 yield last
 
-    @property
-    def edges(self) -> list[Span]:
-        """Where each tensor lies."""
-        return self.edges_of(self._strand.layout)
-
-    @staticmethod
-    def edges_of(layout: Layout) -> list[Span]:
-        """Where each tensor of a layout lies."""
-        return list(pairwise([0, *accumulate(prod(tag.shape) for tag in layout.tags)]))
-
     def _whole_tensors(self) -> list[list[Span]]:
         """Shares that never cut a tensor, for optimizers that look at tensors as a whole; as equal as that allows."""
-        ends = [right for _, right in self.edges]
-        edges = [0, *self._strand.cuts, self._strand.layout.length]
-        return [runs_of(bucket, ends, self._fabric.size) for bucket in pairwise(edges)]
+        strand = self._strand
+        buckets = bounds(strand.layout.length, strand.cuts)
+        return [by_tensor(bucket, strand.layout.spans, self._fabric.size) for bucket in buckets]
 
 
 def _within(span: Span, other: Span) -> bool:

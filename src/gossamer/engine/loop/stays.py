@@ -6,8 +6,6 @@ Copied is what others sum. So of a gradient a member reads, and writes, once wha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
-from math import prod
 from typing import TYPE_CHECKING
 
 import torch
@@ -34,8 +32,8 @@ class Stays:
             return None
         if not all(exchanges[0].route.suited(nbytes).native for nbytes in (1, most)):
             return None
-        ends = list(accumulate(prod(tag.shape) for tag in strand.layout.tags))
-        shares = places.whole(places.bounds(strand.layout.length, strand.cuts), ends, strand.fabric.size)
+        buckets = places.bounds(strand.layout.length, strand.cuts)
+        shares = places.whole(buckets, strand.layout.spans, strand.fabric.size)
         return cls(strand, strand.fabric, shares) if shares is not None else None
 
     def __init__(self, strand: Strand, fabric: Shared, shares: Sequence[Sequence[places.Span]]) -> None:
@@ -43,26 +41,26 @@ class Stays:
         self._lane = fabric.lane(length, start.dtype, strand.cuts, shares=shares)
         self.slopes = fabric.lend_lane(self._lane, length, strand.cuts)
         self._tensors, self._buckets = strand.tensors, strand.buckets[0]
-        known = {span: place for place, span in enumerate(self._lane.bounds)}
-        self._places = {n: known[b.span] for n, b in enumerate(self._buckets) if b.span in known}
-        self._numbers = {place: number for number, place in self._places.items()}
+        known = {span: bucket for bucket, span in enumerate(self._lane.bounds)}
+        self._there = {number: known[b.span] for number, b in enumerate(self._buckets) if b.span in known}
+        self._here = {there: number for number, there in self._there.items()}  # the lane counts buckets from the front
         self.places = set[int]()
 
     def holds(self, number: int) -> bool:
         """Whether a bucket of the strand is one of the lane; one without elements is none."""
-        return number in self._places
+        return number in self._there
 
     def load(self, number: int, sources: Sequence[Tensor]) -> int:
         """Copy what others sum of a bucket's gradients; the first that is sick, or -1."""
         tensors = self._buckets[number].places
-        found, stayed = self._lane.stay(self._places[number], sources, [self._may(place) for place in tensors])
+        found, stayed = self._lane.stay(self._there[number], sources, [self._may(place) for place in tensors])
         self.places.update(tensors[each] for each in stayed)
         return found
 
     def faults(self) -> Iterator[tuple[int, int]]:
         """Members and the tensors that were sick with them, of those that stayed; once all are mixed."""
         for member, bucket, source in self._lane.faults():
-            yield member, self._buckets[self._numbers[bucket]].places[source]
+            yield member, self._buckets[self._here[bucket]].places[source]
 
     def _may(self, place: int) -> bool:
         """Whether nobody else sees the memory of a gradient: a view that autograd made may be another parameter's, too,

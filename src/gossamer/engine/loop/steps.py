@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gossamer.engine.loop.shard import Shard, Span
+from gossamer.engine.loop.shard import Span
 from gossamer.engine.loop.strand import Strand
 from gossamer.replica.states import States, put, taken
 
@@ -48,7 +48,7 @@ def portion(strand: Strand, named: Named) -> States:
     if strand.shard is None:
         return states
     if not strand.borrowed.elementwise:
-        return [states[strand.shard.edges.index(span)] for span in strand.shard.spans]
+        return [states[strand.layout.spans.index(span)] for span in strand.shard.spans]
     flat = {name: _flat(strand, name, states) for name in _vectors(states, strand.layout.tags)}
     return [
         {name: flat[name][start:stop] if name in flat else value for name, value in _under(strand, start, states)}
@@ -58,7 +58,7 @@ def portion(strand: Strand, named: Named) -> States:
 
 def _joined(strand: Strand, shares: Sequence[tuple[list[Span], States]]) -> Named:
     """Pieces laid where they belong, then cut at the tensors."""
-    edges = Shard.edges_of(strand.layout)
+    edges = strand.layout.spans
     pieces = [(tuple(span), state) for spans, states in shares for span, state in zip(spans, states, strict=True)]
     if not strand.borrowed.elementwise:
         return {strand.layout.names[edges.index(span)]: state for span, state in pieces}  # type: ignore[arg-type]
@@ -109,5 +109,5 @@ def _flat(strand: Strand, name: str, states: States) -> Tensor:
 def _under(strand: Strand, start: int, states: States) -> list[tuple[str, Any]]:
     """The entries of the tensor that a piece begins in."""
     assert strand.shard is not None
-    place = next(n for n, (left, right) in enumerate(strand.shard.edges) if left <= start < right)
+    place = next(n for n, (left, right) in enumerate(strand.layout.spans) if left <= start < right)
     return list(states[place].items())

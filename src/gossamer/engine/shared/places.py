@@ -86,25 +86,25 @@ def equal(bucket: Span, size: int, width: int) -> tuple[Span, ...]:
     return tuple(pairwise(edges))
 
 
-def runs_of(bucket: Span, ends: Sequence[int], size: int) -> list[Span]:
-    """A bucket in runs of whole tensors, as equal as that allows; `ends` are where tensors end."""
+def by_tensor(bucket: Span, tensors: Sequence[Span], size: int) -> list[Span]:
+    """A bucket in spans of whole tensors, as equal as that allows; `tensors` are where they lie."""
     start, stop = bucket
-    inner = [start, *[end for end in ends if start < end < stop], stop]
+    inner = [start, *[end for _, end in tensors if start < end < stop], stop]
     marks = [min(inner, key=lambda e, k=k: abs(e - start - (stop - start) * k / size)) for k in range(size + 1)]  # type: ignore[misc]
     return list(pairwise(marks))
 
 
-def whole(buckets: Sequence[Span], ends: Sequence[int], size: int) -> list[list[Span]] | None:
+def whole(buckets: Sequence[Span], tensors: Sequence[Span], size: int) -> list[list[Span]] | None:
     """Shares of buckets that cut no tensor, of about as much for every member; None where one would get far too much.
 
     Of two members the one that sums a tensor does not copy it, so they have as much to do, whoever owns it.
     """
     owned, shares = [0] * size, list[list[Span]]()
     for start, stop in buckets:
-        runs = sorted(runs_of((start, stop), ends, size), key=lambda run: run[0] - run[1])
+        longest = sorted(by_tensor((start, stop), tensors, size), key=lambda span: span[0] - span[1])
         spans: list[Span] = [(stop, stop)] * size
-        for member, run in zip(sorted(range(size), key=owned.__getitem__), runs, strict=True):
-            spans[member] = run
+        for member, span in zip(sorted(range(size), key=owned.__getitem__), longest, strict=True):
+            spans[member] = span
         for member, (first, last) in enumerate(spans):
             owned[member] += last - first
         shares.append(spans)
