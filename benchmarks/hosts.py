@@ -38,7 +38,7 @@ def worker() -> None:
     import torch.distributed as dist
 
     from gossamer.engine.fabrics.fabric import Key
-    from gossamer.engine.loop.opening import fabrics
+    from gossamer.engine.loop.carried import fabrics
     from gossamer.engine.loop.place import join
     from gossamer.parts.codec import Mean
     from gossamer.parts.route import (

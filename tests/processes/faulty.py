@@ -116,12 +116,12 @@ def main() -> None:
 
 def stay(how: str) -> None:
     """Go no further than to the first parameters, or stop as a fabric is made."""
-    from gossamer.engine.loop import opening
+    from gossamer.engine.loop import carried, opening
 
     if how == "starts alike":
         opening._start_alike = lambda *given: never_come()
     else:
-        opening.fabrics = lambda *given: [lambda: os.kill(os.getpid(), signal.SIGSTOP)]  # type: ignore[list-item]
+        carried.fabrics = lambda *given: [lambda: os.kill(os.getpid(), signal.SIGSTOP)]  # type: ignore[list-item]
 
 
 def average(model: nn.Module, fault: Fault) -> None:

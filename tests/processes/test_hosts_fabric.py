@@ -35,7 +35,7 @@ WITHIN = {torch.float64: 1e-12, torch.float32: 1e-6, torch.float16: 1e-3, torch.
 
 def opened(member: Member) -> Any:
     """The fabric itself."""
-    from gossamer.engine.loop.opening import fabrics
+    from gossamer.engine.loop.carried import fabrics
     from gossamer.engine.loop.place import join
 
     return fabrics(join(), "hosts", [])[0]()

@@ -16,8 +16,9 @@ from gossamer.engine.job import TrainJob
 from gossamer.engine.loop.average import agreed, averaged, divergence, mean
 from gossamer.engine.loop.checkpoints import Checkpoints
 from gossamer.engine.loop.course import Course
-from gossamer.engine.loop.opening import open_session, tell
+from gossamer.engine.loop.opening import open_session
 from gossamer.engine.loop.place import join
+from gossamer.engine.loop.tell import tell
 from gossamer.engine.shared import kernel
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World

@@ -14,11 +14,11 @@ from torch import nn
 from gossamer.engine.checkpoint import Draft, Keeper, Saved, load, rng_state, set_rng_state
 from gossamer.engine.loop.agreement import sides
 from gossamer.engine.loop.average import plain
-from gossamer.engine.loop.opening import tell
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.spread import spread
 from gossamer.engine.loop.state import Tree, kept, rest, resume, same_shares
 from gossamer.engine.loop.steps import Named, gathered
+from gossamer.engine.loop.tell import tell
 from gossamer.engine.loop.words import Words
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused

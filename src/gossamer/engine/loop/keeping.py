@@ -15,10 +15,10 @@ from torch.utils.data import DataLoader
 from gossamer.engine.checkpoint import steps
 from gossamer.engine.loop import average
 from gossamer.engine.loop.checkpoints import Checkpoints
-from gossamer.engine.loop.opening import tell
 from gossamer.engine.loop.prepare import models_of, session_of
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.shared import SharedOut
+from gossamer.engine.loop.tell import tell
 from gossamer.parts.refusal import Refused, whole
 
 _known: WeakKeyDictionary[Session, dict[Path, Checkpoints]] = WeakKeyDictionary()

@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import atexit
-import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from gossamer.engine.broken import Broken
 from gossamer.engine.fabrics import Fabric
-from gossamer.engine.fabrics.across import Across
-from gossamer.engine.fabrics.alone import Alone
-from gossamer.engine.fabrics.choice import measured
-from gossamer.engine.fabrics.hosts import Hosts
-from gossamer.engine.fabrics.over_torch import OverTorch
-from gossamer.engine.fabrics.shared import Shared
-from gossamer.engine.job import FABRICS
-from gossamer.engine.lines import FOR_EVER, Lines
+from gossamer.engine.loop import carried
 from gossamer.engine.loop.agreement import agree, facts
+from gossamer.engine.loop.carried import Named
 from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.lookout import Lookout
 from gossamer.engine.loop.place import Place, alone, tell_launchers
@@ -31,21 +22,14 @@ from gossamer.engine.loop.roll import calling
 from gossamer.engine.loop.session import Session, watch_for_failure
 from gossamer.engine.loop.silence import Silence
 from gossamer.engine.loop.strand import Strand
-from gossamer.engine.messages.here import Here
-from gossamer.engine.messages.lines import Messages
-from gossamer.engine.over_gloo import OverGloo
-from gossamer.engine.shared import NoRoom, Unshared
-from gossamer.engine.shared.room import available
+from gossamer.engine.loop.tell import tell
+from gossamer.engine.shared import Unshared
 from gossamer.engine.turns import Turns
 from gossamer.engine.watch import Post
 from gossamer.parts.refusal import Refused
 from gossamer.parts.world import World
 from gossamer.recipes import Borrowed, refuse_odd
 from gossamer.strategy import AnyStrategy, fits, slots
-
-WIDEST = 16  # bytes that the most wasteful codec makes of one number: its value and its place, in 64 bits each
-SPARE = 1 << 20
-Named = Sequence[tuple[str, Tensor]]
 
 
 def open_session(
@@ -105,21 +89,21 @@ def _carried(
     come: Callable[[str], None],
 ) -> tuple[Fabric, list[list[Strand]]]:
     """The best fabric there is, and each optimizer's strands on it."""
-    for number, candidate in enumerate(fabrics(place, fabric, named)):
+    for number, candidate in enumerate(carried.fabrics(place, fabric, named)):
         try:
             come("the making of a fabric")
             found = candidate()
             come("the layout of its memory")
             strands = [
-                _strands(place, c, o, n, found, *played, keyed=_keyed(place, fabric))
+                _strands(place, c, o, n, found, *played, keyed=carried.keyed(place, fabric))
                 for c, (o, n) in enumerate(zip(optimizers, named, strict=True))
             ]
             strands[0][0].leads = True
-            _all_alike(place, number, None)
+            carried.all_alike(place, number, None)
             return found, strands
         except Unshared as error:
-            if not isinstance(error, Elsewhere):
-                _all_alike(place, number, error)
+            if not isinstance(error, carried.Elsewhere):
+                carried.all_alike(place, number, error)
             if fabric == "shared":
                 raise Refused(f"prepare: {error}", "fabric torch, or auto") from None
             if place.member == 0:
@@ -150,75 +134,6 @@ def _refuse_warm(course: Course) -> None:
         )
 
 
-def tell(line: str) -> None:
-    """One line for whoever watches."""
-    print(f"gossamer: {line}", file=sys.stderr, flush=True)
-
-
-def fabrics(place: Place, asked: str, named: Sequence[Named]) -> list[Callable[[], Fabric]]:
-    """What may carry wires, the best first; all workers try the same ones in the same order."""
-    if asked not in FABRICS:
-        raise Refused(f"prepare: there is no fabric {asked!r}", ", ".join(FABRICS))
-    if place.size == 1:
-        return [Alone]
-
-    here = next((members for members in place.hosts if place.member in members), ())
-    several = not place.one_host and any(len(members) > 1 for members in place.hosts)
-
-    def torch_() -> OverTorch:
-        broken = Broken(place.store, place.member, range(place.size))
-        return OverTorch(place.groups.make(), set(range(place.size)) - set(here), broken)
-
-    def hosts() -> Fabric:
-        _refuse_scarce(place, here, named)
-        across = Across(place.member, place.hosts, place.groups, place.store)
-        beyond, choice = torch_(), measured(across)
-        if place.member == 0:
-            tell(choice.told())
-        return Hosts(beyond, Shared(beyond, place.store, f"memory of host {across.host}", here), across, choice)
-
-    if asked == "shared" and not place.one_host:
-        raise Refused("prepare: the shared fabric needs all workers on one host", "fabric torch, or auto")
-    beyond = next((str(t.device) for each in named for _, t in each if not t.is_cpu), None)
-    if asked == "shared" and beyond is not None:
-        raise Refused(
-            f"prepare: the shared fabric is memory of the host, and parameters are on {beyond}", "fabric='torch'"
-        )
-    if asked == "hosts" and not several:
-        raise Refused("prepare: the hosts fabric needs several workers on each of several hosts", "fabric auto")
-    if asked in ("torch", "messages") or beyond is not None or not (place.one_host or several):
-        return [torch_]
-    if several:
-        return [hosts, torch_]
-    return [lambda: Shared(torch_(), place.store, "memory"), torch_]
-
-
-class Elsewhere(Unshared):
-    """Members of another host cannot share memory."""
-
-
-def _all_alike(place: Place, number: int, fault: Unshared | None) -> None:
-    """Members of one host share memory or none does; so that the same holds for all hosts, they tell each other."""
-    if place.one_host:
-        return
-    place.store.set(f"fabric/{number}/{place.member}", str(fault or ""))
-    for other in range(place.size):
-        if (why := place.store.get(f"fabric/{number}/{other}").decode()) and fault is None:
-            raise Elsewhere(f"member {other}: {why}")
-
-
-def _refuse_scarce(place: Place, here: Sequence[int], named: Sequence[Named]) -> None:
-    """Raise Unshared on all hosts if one has too little memory: members of a host know only of their own."""
-    needed = int(1.25 * len(here) * sum(t.nbytes for each in named for _, t in each if t.requires_grad)) + SPARE
-    lacking = NoRoom(needed, room) if needed > (room := available()) else None
-    place.store.set(f"room/{place.member}", str(lacking or ""))
-    told = [place.store.get(f"room/{other}").decode() for other in range(place.size)]
-    for member, why in enumerate(told):
-        if why:
-            host = next(number for number, members in enumerate(place.hosts) if member in members)
-            raise Unshared(f"{place.whereabouts(host)}: {why}")
-
-
 def _strands(
     place: Place,
     course: int,
@@ -243,25 +158,10 @@ def _strands(
         alone(place)
     found = []
     for number, each in enumerate(kinds.values()):
-        lines = _lines(place, f"{course}/{number}", each, keyed=keyed) if served else None
+        lines = carried.lines(place, f"{course}/{number}", each, keyed=keyed) if served else None
         turns = _turns(place, course, number)
         found.append(Strand(each, place, world, strategy, fabric, lines, turns, optimizer, ours=ours))
     return found
-
-
-def _keyed(place: Place, asked: str) -> bool:
-    """Whether hubs and visits travel by messages: between hosts, where everybody could come by, and if asked for."""
-    return place.size > 1 and (asked == "messages" or (asked == "auto" and not place.one_host))
-
-
-def _lines(place: Place, strand: str, named: Named, *, keyed: bool) -> Lines:
-    """Between the threads that ask and those that serve; a service may well not be asked for long."""
-    if keyed:
-        limit = WIDEST * sum(tensor.numel() for _, tensor in named) + SPARE
-        here = replace(Here.found(place.size), host=place.host)
-        return Messages.open(place.store, f"{place.name}/{strand}", place.member, place.size, limit, here)
-    asks, replies = place.groups.make(timeout=FOR_EVER, backend="gloo"), place.groups.make(backend="gloo")
-    return OverGloo(asks, replies)
 
 
 def _turns(place: Place, course: int, strand: int) -> Turns:

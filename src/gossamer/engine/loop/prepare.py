@@ -16,9 +16,10 @@ from torch.utils.data import DataLoader
 from gossamer.engine.loop.fit import bare, belong, known
 from gossamer.engine.loop.leaving import refusals_in_one_line
 from gossamer.engine.loop.loader import said, shared_out
-from gossamer.engine.loop.opening import open_session, tell
+from gossamer.engine.loop.opening import open_session
 from gossamer.engine.loop.place import Place, asked, join
 from gossamer.engine.loop.session import Session
+from gossamer.engine.loop.tell import tell
 from gossamer.parts.refusal import Refused
 from gossamer.strategy import AnyStrategy, Exchange, Strategy, as_strategy, named, parse
 
