@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from gossamer.engine.fabrics import Fabric
-from gossamer.engine.loop import carried
+from gossamer.engine.loop import carried, freed
 from gossamer.engine.loop.agreement import agree, facts
 from gossamer.engine.loop.carried import Named
 from gossamer.engine.loop.course import Course
@@ -48,6 +48,7 @@ def open_session(
     if not models or not optimizers:
         raise Refused("prepare: needs at least one model and its optimizer", "prepare(model, optimizer, loader)")
     fits(strategy, world)
+    freed.keep()
     named = [_named(number, optimizer, models) for number, optimizer in enumerate(optimizers)]
     _refuse_twice(named)
     for optimizer, each in zip(optimizers, named, strict=True):

@@ -53,7 +53,7 @@ class Stays:
     def load(self, number: int, sources: Sequence[Tensor]) -> int:
         """Copy what others sum of a bucket's gradients; the first that is sick, or -1."""
         tensors = self._buckets[number].places
-        found, stayed = self._lane.stay(self._there[number], sources, [self._may(place) for place in tensors])
+        found, stayed = self._lane.stay(self._there[number], sources, lambda each: self._may(tensors[each]))
         self.places.update(tensors[each] for each in stayed)
         return found
 

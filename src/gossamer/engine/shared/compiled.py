@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -108,7 +108,7 @@ class Compiled:
         return self._load(into, *self._listed(into, sources), scale)
 
     def stay(
-        self, bucket: int, start: int, into: Tensor, sources: Sequence[Tensor], share: Span, may: Sequence[bool]
+        self, bucket: int, start: int, into: Tensor, sources: Sequence[Tensor], share: Span, may: Callable[[int], bool]
     ) -> tuple[int, list[int]]:
         """Copy the sources but for those within `share` that may stay, which are summed where they are; also returns
         which these are.
@@ -121,7 +121,7 @@ class Compiled:
         for number, count in enumerate(counts):
             place = places[number] or 0
             away = place != home + (at - start) * self._width  # neither copied by torch nor made in its place
-            if may[number] and count and away and share[0] <= at and at + count <= share[1]:
+            if count and share[0] <= at and at + count <= share[1] and away and may(number):
                 spans.append((at, at + count, place))
                 staying.append(number)
                 places[number] = None

@@ -167,7 +167,7 @@ class Lane:
             self._compiled.forget(bucket)
         return self._compiled.load(into, sources, scale)
 
-    def stay(self, bucket: int, sources: Sequence[Tensor], may: Sequence[bool]) -> tuple[int, list[int]]:
+    def stay(self, bucket: int, sources: Sequence[Tensor], may: Callable[[int], bool]) -> tuple[int, list[int]]:
         """Like `load`, but sources within my share that may stay are not copied: the next mix into EVERY slot sums them
         where they are, and lays their mean down there instead of in my slot. Also returns which those are.
 

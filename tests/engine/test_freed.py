@@ -1,0 +1,45 @@
+"""Memory that a step frees is there for the next one, and a user's own word to malloc stands."""
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+
+STEPS = """
+import resource, sys, torch
+from gossamer.engine.loop import freed
+kept = freed.keep() if sys.argv[1] == "keep" else False
+def step():
+    made = [torch.ones(1_500_000) for _ in range(10)]
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(3):
+    step()
+before = faults()
+for _ in range(5):
+    step()
+print(kept, (faults() - before) // 5)
+"""
+
+
+def run(how: str, **env: str) -> tuple[bool, int]:
+    plain = {name: value for name, value in os.environ.items() if "MALLOC" not in name and "malloc" not in value}
+    said = subprocess.run(
+        [sys.executable, "-c", STEPS, how], env={**plain, **env}, capture_output=True, text=True, check=True
+    )
+    kept, faults = said.stdout.split()
+    return kept == "True", int(faults)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc's malloc is told")
+def test_a_step_faults_in_nothing_that_the_last_one_freed() -> None:
+    assert run("leave")[1] > 5_000  # of 14,600 pages, or this test sees nothing
+    kept, faults = run("keep")
+    assert kept and faults < 100
+
+
+def test_what_the_user_told_malloc_stands() -> None:
+    assert run("keep", MALLOC_TRIM_THRESHOLD_="131072") == (False, pytest.approx(14_600, rel=0.5))
+    assert not run("keep", GLIBC_TUNABLES="glibc.malloc.arena_max=2")[0]
