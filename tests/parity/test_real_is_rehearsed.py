@@ -9,6 +9,7 @@ import torch
 from tests.parity import small
 
 from gossamer.engine.crew import Crew, Result
+from gossamer.parts.refusal import Refused
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.records import StepRecord
@@ -143,6 +144,24 @@ def test_real_processes_equal_the_rehearsal(crew: Crew, expression: str) -> None
 @pytest.mark.parametrize("expression", [e for e in EXPRESSIONS if "EDGES" not in e and served(parse(e))])
 def test_hubs_and_visits_are_the_same_over_messages(four: Crew, expression: str) -> None:
     compare(four, expression, "messages")
+
+
+@pytest.mark.parametrize("expression", [e for e in EXPRESSIONS if "EDGES" not in e and served(parse(e))])
+def test_visits_in_shared_memory_are_the_same(four: Crew, expression: str) -> None:
+    """Where the visitor alone can do it; who waits for a round, encodes, or remembers at a hub is served."""
+    if alone_can(parse(expression)):
+        compare(four, expression, "shared")
+    else:
+        with pytest.raises(Refused, match="not visited in shared memory"):
+            compare(four, expression, "shared")
+
+
+def alone_can(strategy: AnyStrategy) -> bool:
+    visited = [ex for ex in slots(strategy) if ex.hub or ex.meets]
+    hubs = [ex for ex in visited if ex.hub]
+    rounds = any(ex.synchrony.quorum != 1 or ex.synchrony.staleness == 0 for ex in hubs)
+    remembers = any("adaptive=True" in repr(ex) or "inertia" in repr(ex) or "Tempered" in repr(ex) for ex in hubs)
+    return not (rounds or remembers or any(ex.codec.lossy for ex in visited))
 
 
 def compare(crew: Crew, expression: str, fabric: str) -> None:

@@ -25,7 +25,7 @@ class Job(msgspec.Struct, frozen=True):
     steps: int = 10
     seed: int = 0
     order: list[int] | None = None
-    fabric: Literal["torch", "messages"] = "torch"
+    fabric: Literal["torch", "messages", "shared"] = "torch"
 
 
 class TrainJob(msgspec.Struct, frozen=True):

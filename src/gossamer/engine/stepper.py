@@ -6,16 +6,16 @@ gradients are there, then `before` and `after` around the update. The job's loop
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
 from gossamer.engine.counter import Counter
 from gossamer.engine.fabrics import Fabric, Key, Pending
 from gossamer.engine.lines import Lines
+from gossamer.engine.reach import Reach
 from gossamer.engine.service import Service
 from gossamer.engine.turns import Turns
 from gossamer.engine.visits import OWNER, Visits
@@ -37,7 +37,7 @@ class Stepper:
         self,
         replica: Replica,
         fabric: Fabric,
-        lines: Lines | None,
+        carrier: Lines | Reach | None,
         turns: Turns,
         optimizer: Builder,
         buckets: Mapping[int, list[Chosen]] | None = None,
@@ -46,17 +46,21 @@ class Stepper:
         self.strategy, self.world, self.member = replica.strategy, replica.world, replica.member
         self.exchanges = slots(self.strategy)
         self.buckets: Mapping[int, list[Chosen]] = buckets or {}
-        self.hubs = {
-            slot: Hub(ex, desk.chosen, desk.chosen.take(replica.layout.start), self.world, optimizer)
-            for slot, (ex, desk) in enumerate(zip(self.exchanges, replica.desks, strict=True))
-            if ex.hub and self.member == OWNER
-        }
         self._read: torch.Tensor | None = None
-        self.service: Service | None = None
+        self.visits: Visits | Reach | None = None
         self._look()
-        if lines is not None and any(ex.hub or ex.meets for ex in self.exchanges):
-            self.service = Service(lines, self.hubs, replica, acknowledge=turns.scripted)
-            self.visits = Visits(replica, self.service, Counter(lines, acknowledged=turns.scripted), turns)
+        self.hubs: dict[int, Hub] = {}
+        if isinstance(carrier, Reach):
+            self.visits, self.hubs = carrier, carrier.hubs
+            carrier.join(replica, turns)
+        elif carrier is not None and any(ex.hub or ex.meets for ex in self.exchanges):
+            self.hubs = {
+                slot: Hub(ex, desk.chosen, desk.chosen.take(replica.layout.start), self.world, optimizer)
+                for slot, (ex, desk) in enumerate(zip(self.exchanges, replica.desks, strict=True))
+                if ex.hub and self.member == OWNER
+            }
+            service = Service(carrier, self.hubs, replica, acknowledge=turns.scripted)
+            self.visits = Visits(replica, service, Counter(carrier, acknowledged=turns.scripted), turns)
         self.began = time.perf_counter()
         self.waiting: float | None = None
         self.note = Note()
@@ -117,9 +121,8 @@ class Stepper:
             if updated:
                 self._play(phase, step)
             updated = updated or isinstance(phase, Update)
-        if self.service is not None:
-            with self.service.lock:
-                self.service.done = step + 1
+        if self.visits is not None:
+            self.visits.completed(step + 1)
         self._tally()
         self._look()
         self.turns.give_way()
@@ -145,8 +148,8 @@ class Stepper:
     def meet(self) -> None:
         """This member goes where all meet (an evaluation, a save): whoever a quorum left behind must get there, too."""
         for slot, exchange in enumerate(self.exchanges):
-            if exchange.leaves_behind and self.service is not None:
-                self.service.rest(slot, OWNER)
+            if exchange.leaves_behind and self.visits is not None:
+                self.visits.gather(slot)
 
     def rest(self, step: int) -> None:
         """Between two steps: hear out all that is under way, so that nothing of this member is on a wire.
@@ -158,7 +161,7 @@ class Stepper:
             for speaking, pending in self._speaking.pop((slot, sent)):
                 self._hear_out(Key(slot, sent, 0), speaking, pending)
         self.replica.holding = False
-        if self.service is not None:
+        if self.visits is not None:
             self.visits.rest(self.note)
         self.meet()
         delays = {slot: ex.synchrony.delay for slot, ex in enumerate(self.exchanges)}
@@ -168,9 +171,9 @@ class Stepper:
     def resume(self, step: int) -> None:
         """Parameters and memories are those of another run that rested before this step."""
         self._rested = step
-        if self.service is not None:
-            with self.service.lock:
-                self.service.done = step
+        if self.visits is not None:
+            self.visits.completed(step)
+            self.visits.resume()
         if self._gated:
             self.turns.tell(step)
         self._look()
@@ -182,9 +185,8 @@ class Stepper:
                 pending.wait()
         self._speaking.clear()
         self.fabric.close()
-        if self.service is not None:
-            self.visits.hear_out()
-            self.service.close()
+        if self.visits is not None:
+            self.visits.close()
         self.note = Note()
         self._tally()
         return Event(time.perf_counter() - self.began, SERVED, self.member, self.note.sent)
@@ -203,6 +205,7 @@ class Stepper:
             case Settle(slot, sent):
                 self._settle(slot, sent)
             case Meet(slot):
+                assert self.visits is not None
                 with self.span("wait"):
                     self.visits.meet(slot, step, self.note)
             case Compute() | Update():
@@ -217,6 +220,7 @@ class Stepper:
 
     def _send(self, slot: int, step: int) -> None:
         if self.exchanges[slot].hub:
+            assert self.visits is not None
             with self.span("send"):
                 self.visits.push(slot, step, self.note)
         elif slot in self.buckets:
@@ -247,6 +251,7 @@ class Stepper:
 
     def _settle(self, slot: int, sent: int) -> None:
         if self.exchanges[slot].hub:
+            assert self.visits is not None
             with self.span("wait"):
                 if sent >= self._rested:
                     self.visits.take_answer(slot, self.note)
@@ -285,14 +290,12 @@ class Stepper:
         self.fabric.sent.clear()
         self.fabric.heard.clear()
         self.fabric.crossed.clear()
-        if self.service is not None:
-            with self.service.lock:
-                visits, self.service.visits = self.service.visits, Note()
-            self.note.join(visits)
+        if self.visits is not None:
+            self.note.join(self.visits.told())
 
-    def still(self) -> threading.Lock | nullcontext[None]:
+    def still(self) -> AbstractContextManager[object]:
         """Hold the parameters still against readers while they change."""
-        return self.service.lock if self.service is not None else nullcontext()
+        return self.visits.still() if self.visits is not None else nullcontext()
 
     @contextmanager
     def span(self, name: str) -> Iterator[None]:

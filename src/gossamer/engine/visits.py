@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager
 
 from gossamer.engine.counter import Counter
 from gossamer.engine.lost import MemberLost
@@ -27,6 +28,33 @@ class Visits:
     def __init__(self, replica: Replica, service: Service, counter: Counter, turns: Turns) -> None:
         self.replica, self.service, self.counter, self.turns = replica, service, counter, turns
         self._pushing: dict[int, deque[Generator[Wire, Answer, None]]] = {}
+
+    def still(self) -> AbstractContextManager[object]:
+        """Hold the parameters still against others while they change."""
+        return self.service.lock
+
+    def completed(self, steps: int) -> None:
+        """This member has completed so many steps, as others will hear."""
+        with self.service.lock:
+            self.service.done = steps
+
+    def told(self) -> Note:
+        """What others made this member send and hear since the last time."""
+        with self.service.lock:
+            visits, self.service.visits = self.service.visits, Note()
+        return visits
+
+    def gather(self, slot: int) -> None:
+        """This member goes where all meet: a hub that may leave it behind must not wait for it."""
+        self.service.rest(slot, OWNER)
+
+    def resume(self) -> None:
+        """Parameters and memories are another run's; the hubs of this member, too."""
+
+    def close(self) -> None:
+        """Hear out the hubs, and serve the others until they are done, too."""
+        self.hear_out()
+        self.service.close()
 
     def meet(self, slot: int, step: int, note: Note) -> None:
         """Trade with the partner of this round, or with the hub, as it is right now."""

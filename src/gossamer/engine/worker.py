@@ -18,6 +18,7 @@ from gossamer.engine.job import Job
 from gossamer.engine.lines import FOR_EVER, Lines
 from gossamer.engine.messages.lines import Messages
 from gossamer.engine.over_gloo import OverGloo
+from gossamer.engine.reach import Reach
 from gossamer.engine.stepper import Stepper
 from gossamer.engine.turns import Turns
 from gossamer.parts.refusal import Refused, whole
@@ -54,7 +55,7 @@ def main() -> None:
         try:
             if job.fabric == "messages" and job.fabric not in carriers:
                 carriers[job.fabric] = Messages.open(store, "crew", rank, size, LIMIT)
-            play(job, store, carriers[job.fabric], mixes)
+            play(job, store, carriers.get(job.fabric), mixes)
         except Refused as error:
             say(f"refused {error}")
         else:
@@ -64,8 +65,9 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-def play(job: Job, store: Store, lines: Lines, mixes: dist.ProcessGroup) -> None:
-    """Run one job and leave this member's journal and final parameters in its folder."""
+def play(job: Job, store: Store, lines: Lines | None, mixes: dist.ProcessGroup) -> None:
+    """Run one job and leave this member's journal and final parameters in its folder; visits are made in memory that
+    members share where there are no lines."""
     rank, size = dist.get_rank(), dist.get_world_size()
     strategy, world = parse(job.strategy), World(size, job.seed)
     optimizer = Optimizer(job.optimizer, job.rate, job.momentum, job.decay)
@@ -76,7 +78,11 @@ def play(job: Job, store: Store, lines: Lines, mixes: dist.ProcessGroup) -> None
     task = build(job.task, job.seed, dict(job.options))
     fits(strategy, world)
     optimizer.suits(strategy)
-    played = Member(task, strategy, world, optimizer, job.batch, (lines, mixes), turns)
+    layout = Layout(task.model)
+    carrier = lines or Reach.of(store, f"shelf {job.name}", rank, layout, world, strategy, optimizer)
+    if carrier is None:
+        raise Refused(f"{strategy!r} is not visited in shared memory", "fabric torch")
+    played = Member(task, layout, strategy, world, optimizer, job.batch, (carrier, mixes), turns)
     steps = job.steps if job.order is None else turns.steps
     header = Header(
         "engine",
@@ -111,21 +117,22 @@ class Member:
     def __init__(
         self,
         task: Task,
+        layout: Layout,
         strategy: AnyStrategy,
         world: World,
         optimizer: Optimizer,
         batch: int,
-        carriers: tuple[Lines, dist.ProcessGroup],
+        carriers: tuple[Lines | Reach, dist.ProcessGroup],
         turns: Turns,
     ) -> None:
-        lines, mixes = carriers
-        layout = Layout(task.model)
-        storage = (torch.empty_like(layout.start), torch.zeros_like(layout.start))
+        carrier, mixes = carriers
+        own = carrier.shelf.mine if isinstance(carrier, Reach) else torch.empty_like(layout.start)
+        storage = (own, torch.zeros_like(layout.start))
         self.task, self.stream = task, Stream(task.size, batch, world)
         self.replica = Replica(dist.get_rank(), world, strategy, layout, storage)
         self.optimizer = optimizer.build(self.replica.views)
         self.local = Local(task, layout, world)
-        self.stepper = Stepper(self.replica, OverTorch(mixes), lines, turns, optimizer)
+        self.stepper = Stepper(self.replica, OverTorch(mixes), carrier, turns, optimizer)
 
     def step(self, step: int) -> StepRecord:
         """Play one step."""

@@ -22,6 +22,7 @@ class Note:
     dropped: int = 0
     loss: float = 0.0
     crossed: dict[int, int] = field(default_factory=dict)
+    torn: int = 0
 
     def send(self, slot: int, nbytes: int) -> None:
         """Bytes that left."""
@@ -68,4 +69,5 @@ class Note:
             self.staleness,
             self.dropped,
             self.crossed,
+            self.torn,
         )

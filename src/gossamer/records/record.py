@@ -29,6 +29,7 @@ class StepRecord(msgspec.Struct, frozen=True, tag="step", tag_field="kind"):
 
     `sent` counts the buffers that left this member since its last record, those it served to others included;
     `crossed` is what of them left its host.
+    `torn` counts partners that changed while they were read.
     `staleness` is how many versions (hub) or steps (peer, delay) old the oldest thing used was.
     """
 
@@ -42,6 +43,7 @@ class StepRecord(msgspec.Struct, frozen=True, tag="step", tag_field="kind"):
     staleness: int = 0
     dropped: int = 0
     crossed: dict[int, int] = {}
+    torn: int = 0
 
 
 class Evaluation(msgspec.Struct, frozen=True, tag="evaluation", tag_field="kind"):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from gossamer.parts.merge import Adopt
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused
 from gossamer.replica.layout import Chosen
@@ -34,6 +35,13 @@ class Desk:
     pushes: int = 0
     inbox: Tensor | None = None  # the sum of what others laid in, and how many did
     letters: int = 0
+
+    @property
+    def adopts(self) -> bool:
+        """Whether parameters become what was heard, just so."""
+        ex = self.exchange
+        at_once = not (ex.carries_mass or ex.synchrony.delay)
+        return at_once and ex.payload is Payload.PARAMETERS and type(ex.merge) is Adopt
 
     @property
     def round(self) -> int:

@@ -49,27 +49,29 @@ class Hub:
     dropped: int = 0
     spoilt: int = 0  # rounds that were not applied, for they held a NaN or an infinity
     memory: dict[str, Tensor] = field(default_factory=dict)
+    lies: bool = False  # the centre lies where others look at it: it is neither copied to begin with, nor to answer
 
     def __post_init__(self) -> None:
-        self.centre = self.centre.clone()
-        self._views = self.chosen.views(self.centre)
-        self._steps = self.optimizer.build(self._views) if self.exchange.updates_at_hub else None
+        self.centre = self.centre if self.lies else self.centre.clone()
+        self.views = self.chosen.views(self.centre)
+        self.steps = self.optimizer.build(self.views) if self.exchange.updates_at_hub else None
         self._told: list[tuple[_Waiting, Tensor]] = []  # in order of arrival
-        self._pushes = dict.fromkeys(range(self.world.size), 0)
+        self.pushes = dict.fromkeys(range(self.world.size), 0)
         self._waiting: list[_Waiting] = []
-        self._known = dict.fromkeys(range(self.world.size), self.centre.clone()) if self.exchange.merge.compares else {}
+        compared = range(self.world.size) if self.exchange.merge.compares else ()
+        self.known = {member: self.centre.clone() for member in compared}  # what each member last heard
         self._resting: set[int] = set()
         self.holding = False  # answers are held back: several pushes come in the same moment
 
     def push(self, member: int, round: int, wire: Wire) -> list[tuple[int, Answer]]:
         """Take what `member` says about `round`; answer everybody who need not wait any longer."""
-        if member not in self._pushes:  # it left while this was under way
+        if member not in self.pushes:  # it left while this was under way
             return []
         ex = self.exchange
         late = ex.synchrony.late is Late.DROP and round < self.version
         waiting = _Waiting(member, round, max(0, self.version - round), late)
         value = decoded(ex.codec, wire, Block(self.centre, self.chosen.shapes))
-        self._pushes[member] += 1
+        self.pushes[member] += 1
         self._resting.discard(member)
         self._waiting.append(waiting)
         if late:
@@ -85,7 +87,7 @@ class Hub:
 
     def leave(self, member: int) -> list[tuple[int, Answer]]:
         """A member is gone: nobody waits for it any longer."""
-        self._pushes.pop(member, None)
+        self.pushes.pop(member, None)
         self._waiting = [w for w in self._waiting if w.member != member]
         self._close_rounds()
         return self.free()
@@ -93,7 +95,7 @@ class Hub:
     def rest(self, member: int) -> list[tuple[int, Answer]]:
         """A member goes where all members meet: rounds close without it until it pushes again, or all are there."""
         self._resting.add(member)
-        if self._resting >= self._pushes.keys():
+        if self._resting >= self.pushes.keys():
             self._resting.clear()
         self._close_rounds()
         return self.free()
@@ -102,36 +104,39 @@ class Hub:
         """The answers that are due: the slowest first, so that nobody hears that it caught up before it has."""
         if self.holding:
             return []
-        ready = sorted((w for w in self._waiting if self._may_go(w)), key=lambda w: self._pushes[w.member])
+        ready = sorted((w for w in self._waiting if self._may_go(w)), key=lambda w: self.pushes[w.member])
         self._waiting = [w for w in self._waiting if not self._may_go(w)]
-        now = self.centre.clone() if any(w.before is None for w in ready) else self.centre
+        copied = not self.lies and any(w.before is None for w in ready)
+        now = self.centre.clone() if copied else self.centre
         answers = [(w, now if w.before is None else w.before) for w in ready]
-        if self.exchange.merge.compares:
-            self._known.update({w.member: values for w, values in answers})
+        for waiting, values in answers if self.known else ():
+            self.known[waiting.member].copy_(values)
         return [(w.member, Answer(values, self.version, w.staleness, w.dropped)) for w, values in answers]
 
     def state(self) -> dict[str, Any]:
         """All that must outlive it, at a moment when nobody waits for an answer."""
         told = [(w.member, w.round, w.staleness, value) for w, value in self._told]
-        steps = None if self._steps is None else taken(self._steps, self._views)
+        steps = None if self.steps is None else taken(self.steps, self.views)
         counts = (self.version, self.dropped, self.spoilt)
         return {"centre": self.centre, "counts": counts, "memory": dict(sorted(self.memory.items())), "told": told,
-                "pushes": self._pushes, "known": self._known, "steps": steps}  # fmt: skip
+                "pushes": self.pushes, "known": self.known, "steps": steps}  # fmt: skip
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on where `state` was taken; in a world of another size rounds are counted anew, from the same centre."""
         device = self.centre.device
         self.centre.copy_(state["centre"])
         self.memory = {name: tensor.to(device) for name, tensor in state["memory"].items()}
-        if self._steps is not None and state["steps"] is not None:
-            put(self._steps, self._views, state["steps"])
-        if state["pushes"].keys() == self._pushes.keys():
+        if self.steps is not None and state["steps"] is not None:
+            put(self.steps, self.views, state["steps"])
+        if state["pushes"].keys() == self.pushes.keys():
             self.version, self.dropped, self.spoilt = state["counts"]
-            self._pushes = dict(state["pushes"])
-            self._known = {member: tensor.to(device) for member, tensor in state["known"].items()}
+            self.pushes = dict(state["pushes"])
+            for member, tensor in state["known"].items():
+                self.known[member].copy_(tensor)
             self._told = [(_Waiting(m, round, stale, False), v.to(device)) for m, round, stale, v in state["told"]]
-        elif self._known:
-            self._known = dict.fromkeys(self._known, self.centre.clone())
+        else:
+            for known in self.known.values():
+                known.copy_(self.centre)
 
     def _may_go(self, waiting: _Waiting) -> bool:
         bound = self.exchange.synchrony.staleness
@@ -139,8 +144,8 @@ class Hub:
             return True
         if bound == 0 and self.exchange.synchrony.late is Late.DROP:  # its round is closed, with it or without it
             return self.version > waiting.round
-        slowest = min(self._pushes.values(), default=0)
-        return self._pushes.get(waiting.member, 0) - slowest <= bound
+        slowest = min(self.pushes.values(), default=0)
+        return self.pushes.get(waiting.member, 0) - slowest <= bound
 
     def _close_rounds(self) -> None:
         """Close rounds as long as enough is there; what was said about a later round waits for it."""
@@ -157,13 +162,13 @@ class Hub:
         if not now:
             return False
         if self.exchange.synchrony.quorum is None:
-            return self._pushes.keys() <= {waiting.member for waiting, _ in now}
-        present = len(self._pushes.keys() - self._resting)
+            return self.pushes.keys() <= {waiting.member for waiting, _ in now}
+        present = len(self.pushes.keys() - self._resting)
         return len(now) >= min(self.exchange.synchrony.closes(self.world.size), present)
 
     def _weighed(self, waiting: _Waiting, value: Tensor) -> Tensor:
         """What a contribution is worth now that it is counted."""
-        told = Told(waiting.staleness, self.centre, self._known.get(waiting.member, self.centre))
+        told = Told(waiting.staleness, self.centre, self.known.get(waiting.member, self.centre))
         return self.exchange.merge.weighed(value, told, self.memory)
 
     def _close(self, values: list[Tensor]) -> None:
@@ -185,11 +190,11 @@ class Hub:
         self.version += 1
 
     def _step(self, gradient: Tensor) -> None:
-        assert self._steps is not None
-        for view, slope in zip(self._views, self.chosen.views(gradient), strict=True):
+        assert self.steps is not None
+        for view, slope in zip(self.views, self.chosen.views(gradient), strict=True):
             view.grad = slope
-        self._steps.step()
-        for view in self._views:
+        self.steps.step()
+        for view in self.views:
             view.grad = None  # it may lie in the sender's own memory
 
 

@@ -106,6 +106,11 @@ class Replica:
         if set(weights) == {self.member}:
             return
         mine = desk.chosen.take(self.parameters)
+        if len(weights) == 2 and desk.adopts:
+            ((partner, weight),) = [item for item in weights.items() if item[0] != self.member]
+            torch.lerp(mine, partners[partner], weight, out=mine)
+            desk.chosen.put(self.parameters, mine)
+            return
         mixed = mine * weights[self.member]
         for partner, weight in weights.items():
             if partner != self.member:

@@ -1,4 +1,4 @@
-"""What carries a session: the fabrics that may, the best first, and the lines that hubs and visits go by."""
+"""What carries a session: the fabrics that may, the best first, and how hubs and partners are visited."""
 
 from __future__ import annotations
 
@@ -22,13 +22,19 @@ from gossamer.engine.loop.tell import tell
 from gossamer.engine.messages.here import Here
 from gossamer.engine.messages.lines import Messages
 from gossamer.engine.over_gloo import OverGloo
+from gossamer.engine.reach import Reach
 from gossamer.engine.shared import NoRoom, Unshared
 from gossamer.engine.shared.room import available
 from gossamer.parts.refusal import Refused
+from gossamer.parts.world import World
+from gossamer.replica import Layout
+from gossamer.replica.hub import Builder
+from gossamer.strategy import AnyStrategy
 
 WIDEST = 16  # bytes that the most wasteful codec makes of one number: its value and its place, in 64 bits each
 SPARE = 1 << 20
 Named = Sequence[tuple[str, Tensor]]
+Carrier = Callable[[Layout, Builder], Lines | Reach]
 
 
 def fabrics(place: Place, asked: str, named: Sequence[Named]) -> list[Callable[[], Fabric]]:
@@ -100,7 +106,23 @@ def keyed(place: Place, asked: str) -> bool:
     return place.size > 1 and (asked == "messages" or (asked == "auto" and not place.one_host))
 
 
-def lines(place: Place, strand: str, named: Named, *, keyed: bool) -> Lines:
+def carrier(
+    place: Place, strand: str, named: Named, played: tuple[AnyStrategy, World], fabric: Fabric, *, keyed: bool
+) -> Carrier:
+    """How hubs and partners are visited, once it is known how parameters lie and what steps them."""
+    strategy, world = played
+
+    def made(layout: Layout, optimizer: Builder) -> Lines | Reach:
+        if isinstance(fabric, Shared) and not keyed:
+            name = f"shelf {strand}"
+            if (found := Reach.of(place.store, name, place.member, layout, world, strategy, optimizer)) is not None:
+                return found
+        return _lines(place, strand, named, keyed=keyed)
+
+    return made
+
+
+def _lines(place: Place, strand: str, named: Named, *, keyed: bool) -> Lines:
     """Between the threads that ask and those that serve; a service may well not be asked for long."""
     if keyed:
         limit = WIDEST * sum(tensor.numel() for _, tensor in named) + SPARE

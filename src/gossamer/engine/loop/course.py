@@ -243,4 +243,5 @@ class Course:
             max(record.staleness for record in records),
             sum(record.dropped for record in records),
             {slot + n * width: size for n, record in enumerate(records) for slot, size in record.crossed.items()},
+            sum(record.torn for record in records),
         )

@@ -159,9 +159,10 @@ def _strands(
         alone(place)
     found = []
     for number, each in enumerate(kinds.values()):
-        lines = carried.lines(place, f"{course}/{number}", each, keyed=keyed) if served else None
+        name = f"{course}/{number}"
+        carrier = carried.carrier(place, name, each, (strategy, world), fabric, keyed=keyed) if served else None
         turns = _turns(place, course, number)
-        found.append(Strand(each, place, world, strategy, fabric, lines, turns, optimizer, ours=ours))
+        found.append(Strand(each, place, world, strategy, fabric, carrier, turns, optimizer, ours=ours))
     return found
 
 

@@ -55,10 +55,10 @@ class Session:
         self.journal: Journal | None = None
         self.lookout: Lookout | None = None
         # whether the others go on when a member is gone: no exchange waits for all, and all visits end with a loss
-        carried = [strand.lines for course in courses for strand in course.strands]
-        self.survives = strategy.survives and all(lines is not None and lines.survives for lines in carried)
+        carried = [strand.carrier for course in courses for strand in course.strands]
+        self.survives = strategy.survives and all(carrier is not None and carrier.survives for carrier in carried)
         # who lets go of process groups when all members have closed it
-        self.ends: list[Callable[[], None]] = [fabric.end, *(lines.end for lines in carried if lines is not None)]
+        self.ends: list[Callable[[], None]] = [fabric.end, *(carrier.end for carrier in carried if carrier is not None)]
         self._counts = (0, 0)  # samples of the batch that is computed: mine, and in all
         self._unknown: Refused | None = None
         self._warned = False
@@ -71,8 +71,8 @@ class Session:
     @property
     def carried(self) -> str:
         """What carries this session's wires; visits by name where they go another way."""
-        lines = self.courses[0].strands[0].lines
-        return self.fabric.name + ("" if lines is None or lines.name is None else f", visits by {lines.name}")
+        carrier = self.courses[0].strands[0].carrier
+        return self.fabric.name + ("" if carrier is None or carrier.name is None else f", visits by {carrier.name}")
 
     def say(self, what: str, *, member: int | None = None, aloud: bool = True) -> None:
         """Tell whoever watches, and the journal, what is about this member or another."""
@@ -131,8 +131,8 @@ class Session:
         for course in courses:
             for strand in course.strands:
                 strand.stepper.close()
-                if strand.lines is not None:
-                    strand.lines.close()
+                if strand.carrier is not None:
+                    strand.carrier.close()
         if self.lookout is not None:
             self.lookout.close()
         if self.journal is not None:

@@ -13,12 +13,13 @@ from torch.distributed.tensor import DTensor
 
 from gossamer.engine.fabrics import Fabric
 from gossamer.engine.fabrics.fabric import Rows
-from gossamer.engine.lines import Lines
+from gossamer.engine.loop.carried import Carrier
 from gossamer.engine.loop.due import Due, among_all, among_members
 from gossamer.engine.loop.place import Place
 from gossamer.engine.loop.shard import Shard
 from gossamer.engine.loop.stays import Stays
 from gossamer.engine.loop.votes import first_sick, row, uses
+from gossamer.engine.reach import Reach
 from gossamer.engine.stepper import Stepper
 from gossamer.engine.turns import Turns
 from gossamer.parts.refusal import Refused
@@ -42,23 +43,25 @@ class Strand:
         world: World,
         strategy: AnyStrategy,
         fabric: Fabric,
-        lines: Lines | None,
+        carrier: Carrier | None,
         turns: Turns,
         optimizer: torch.optim.Optimizer,
         *,
         ours: bool,
     ) -> None:
         self.tensors, self.layout = [p for _, p in named], Layout(named, as_they_lie=True)
-        self.lines, self.fabric, self.borrowed = lines, fabric, Borrowed(optimizer, self.tensors)
+        self.fabric, self.borrowed = fabric, Borrowed(optimizer, self.tensors)
+        self.carrier = None if carrier is None else carrier(self.layout, self.borrowed)
         self._busy = [s for s, ex in enumerate(slots(strategy)) if world.size > 1 or not ex.idle_alone]
         cuttable = {s: ex for s, ex in enumerate(slots(strategy)) if ex.cuttable and s in self._busy}
         later = LATER if fabric.local else max(FIRST, min(LATER, self.layout.start.nbytes // COUNT))
         self.buckets = {slot: _cut(Chosen(self.layout.tags, ex.where), later) for slot, ex in cuttable.items()}
         self.shard = Shard.of(self, strategy, ours=ours)
         self.stays = Stays.of(self, strategy) if self.shard is None else None
-        storage = self.shard.storage if self.shard else (torch.empty_like(self.layout.start), self._lent())
+        own = self.carrier.shelf.mine if isinstance(self.carrier, Reach) else torch.empty_like(self.layout.start)
+        storage = self.shard.storage if self.shard else (own, self._lent())
         self.replica = Replica(place.member, world, strategy, self.layout, storage)
-        self.stepper = Stepper(self.replica, fabric, lines, turns, self.borrowed, self.buckets)
+        self.stepper = Stepper(self.replica, fabric, self.carrier, turns, self.borrowed, self.buckets)
         if self.shard:
             self.shard.ready(self.replica)
         for tensor, view in zip(self.tensors, self.replica.views, strict=True):

@@ -75,7 +75,7 @@ class Lane:
         self.bounds = buckets
         starts = [where.slots + other * where.stride for other in range(where.size)]
         starts += [where.whole] if where.shared else []
-        views = [_view(found, start, where.count, dtype) for start in starts]
+        views = [found.tensor(start, where.count, dtype) for start in starts]
         self.slots, self.whole = views[: where.size], views[where.size] if where.shared else None
         self.mine = self.slots[member]
         self._table = owned(found.bytes, where)
@@ -241,12 +241,6 @@ class Lane:
             if who := behind(self._table[:, which, bucket], int(self._words.rounds[bucket])):
                 self.missing(who, bucket, phase)
                 return
-
-
-def _view(found: memory.Memory, start: int, count: int, dtype: torch.dtype) -> Tensor:
-    if not count:  # which torch finds nothing at all in
-        return torch.empty(0, dtype=dtype)
-    return torch.frombuffer(found.bytes, dtype=dtype, count=count, offset=start)
 
 
 def _give_up(who: list[int], bucket: int, phase: str) -> None:

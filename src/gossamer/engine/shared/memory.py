@@ -15,6 +15,9 @@ import weakref
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import torch
+from torch import Tensor
+
 from gossamer.engine.shared.room import available
 
 TOKEN = 16  # bytes at the beginning, by which a sibling knows that it opened the right thing
@@ -49,16 +52,25 @@ class Memory:
     bytes: ctypes.Array[ctypes.c_char]
     address: int
     remarks: tuple[str, ...]  # what each member had to say when it opened its own
+    descriptor: int = -1  # of this process's own, where it was asked for, to lock parts of the memory by
+
+    def tensor(self, start: int, count: int, dtype: torch.dtype) -> Tensor:
+        """The numbers that lie there."""
+        if not count:  # which torch finds nothing at all in
+            return torch.empty(0, dtype=dtype)
+        return torch.frombuffer(self.bytes, dtype=dtype, count=count, offset=start)
 
 
-def shared(store: Store, name: str, member: int, size: int, needed: int, remark: str) -> Memory:
+def shared(
+    store: Store, name: str, member: int, size: int, needed: int, remark: str, *, lockable: bool = False
+) -> Memory:
     """Map `needed` bytes that all members share; all call it alike, with a name that this store has not seen before."""
     kept: int | None = None
     try:
         if member == 0:
             kept, offer = _made(needed)
             store.set(f"{name}/offer", json.dumps(offer))
-        found, fault = _opened(json.loads(store.get(f"{name}/offer")), needed)
+        found, fault = _opened(json.loads(store.get(f"{name}/offer")), needed, lockable)
         store.set(f"{name}/member {member}", json.dumps({"fault": fault, "remark": remark}))
         answers = [json.loads(store.get(f"{name}/member {other}")) for other in range(size)]
     finally:
@@ -68,7 +80,8 @@ def shared(store: Store, name: str, member: int, size: int, needed: int, remark:
         if answer["fault"]:
             raise Unshared(f"member {other} cannot reach the memory that members share: {answer['fault']}")
     assert found is not None
-    return Memory(*found, tuple(answer["remark"] for answer in answers))
+    whole, address, descriptor = found
+    return Memory(whole, address, tuple(answer["remark"] for answer in answers), descriptor)
 
 
 def _made(needed: int) -> tuple[int | None, dict[str, Any]]:
@@ -90,8 +103,10 @@ def _made(needed: int) -> tuple[int | None, dict[str, Any]]:
     return kept, {"pid": os.getpid(), "descriptor": kept, "bytes": needed, "token": token.hex()}
 
 
-def _opened(offer: dict[str, Any], needed: int) -> tuple[tuple[ctypes.Array[ctypes.c_char], int] | None, str]:
-    """Everybody's part: the mapping, or what is wrong with it."""
+def _opened(
+    offer: dict[str, Any], needed: int, lockable: bool
+) -> tuple[tuple[ctypes.Array[ctypes.c_char], int, int] | None, str]:
+    """Everybody's part: the mapping, and a descriptor if it is to be locked; or what is wrong with it."""
     if "needed" in offer:
         raise NoRoom(offer["needed"], offer["available"])
     if "fault" in offer:
@@ -106,11 +121,15 @@ def _opened(offer: dict[str, Any], needed: int) -> tuple[tuple[ctypes.Array[ctyp
     try:
         if os.fstat(descriptor).st_size != needed or os.pread(descriptor, TOKEN, 0).hex() != offer["token"]:
             return None, f"{path} is something else; members in different containers cannot share memory"
-        return _mapped(descriptor, needed), ""
+        whole, address = _mapped(descriptor, needed)
     except OSError as error:
         return None, f"{path}: {error.strerror}"
     finally:
-        os.close(descriptor)
+        if not lockable:
+            os.close(descriptor)
+    if lockable:
+        weakref.finalize(whole, os.close, descriptor)
+    return (whole, address, descriptor if lockable else -1), ""
 
 
 def _mapped(descriptor: int, needed: int) -> tuple[ctypes.Array[ctypes.c_char], int]:

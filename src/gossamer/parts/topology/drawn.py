@@ -55,6 +55,7 @@ class RandomPush(Topology):
     fixed: ClassVar[bool] = False
     patient: ClassVar[bool] = False
     only_met: ClassVar[bool] = True
+    tells: ClassVar[bool] = True
 
     def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
         return Into(below(world.size, world.seed, slot, round, member))

@@ -62,6 +62,7 @@ class Topology(ABC, Value):
     fixed: ClassVar[bool] = True  # who hears whom is the same in every round
     only_met: ClassVar[bool] = False  # nobody ever waits for it: staleness must not be 0
     trades: ClassVar[bool] = False  # a partner hears as much as it tells
+    tells: ClassVar[bool] = False  # values are laid into a partner's inbox
     patient: ClassVar[bool] = True  # both ends must be there; False: a partner takes part without its help
 
     @abstractmethod

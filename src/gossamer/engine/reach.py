@@ -1,0 +1,299 @@
+"""Visits in memory that members share: only the visitor acts. It reads a partner's parameters where they lie, lays
+itself into an inbox, becomes the mean of two, or plays a hub's part; nobody serves, and nobody else waits.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from itertools import accumulate
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.distributed.distributed_c10d import Store
+
+from gossamer.engine.centre import Centre, Plan
+from gossamer.engine.shared.shelf import Shelf
+from gossamer.engine.turns import Turns
+from gossamer.engine.visits import OWNER
+from gossamer.parts.codec import Wire
+from gossamer.parts.merge import Adopt
+from gossamer.parts.payload import Payload
+from gossamer.parts.selection import Everything
+from gossamer.parts.topology import Into, Neighbours, Pair
+from gossamer.parts.world import World
+from gossamer.records import Note
+from gossamer.replica import Answer, Chosen, Hub, Layout, Replica, conclude
+from gossamer.replica.hub import Builder
+from gossamer.strategy import AnyStrategy, Exchange, slots
+
+SENT, HEARD = range(2)
+LETTERS, AGE = range(2)  # of an inbox: how many lie there, and the age of the oldest
+NAP, PATIENCE = 0.0002, 1800.0  # seconds between two looks at how far the others are, and until they are given up
+
+
+class Reach:
+    """One member's visits. What moved is written down for the one that was visited, too."""
+
+    name: str | None = None  # it is the fabric's own memory
+    survives = True
+
+    @classmethod
+    def of(
+        cls,
+        store: Store,
+        name: str,
+        member: int,
+        layout: Layout,
+        world: World,
+        strategy: AnyStrategy,
+        optimizer: Builder,
+    ) -> Reach | None:
+        """All members call it alike; None where somebody else than the visitor would have to remember, or to encode."""
+        exchanges = slots(strategy)
+        visited = [(slot, ex) for slot, ex in enumerate(exchanges) if ex.hub or ex.meets]
+        if any(ex.codec.lossy or not (ex.hub or _plain(ex)) for _, ex in visited):
+            return None
+        hubs = [(slot, ex, Chosen(layout.tags, ex.where)) for slot, ex in visited if ex.hub]
+        plans = [Plan.of(slot, ex, chosen, layout.start, world, optimizer) for slot, ex, chosen in hubs]
+        sure = [plan for plan in plans if plan is not None]
+        return cls(store, name, member, layout, world, exchanges, sure) if len(sure) == len(plans) else None
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        member: int,
+        layout: Layout,
+        world: World,
+        exchanges: Sequence[Exchange],
+        plans: Sequence[Plan],
+    ) -> None:
+        """Raises Unshared on all members, or on none."""
+        size, width, one = world.size, len(exchanges), (layout.length, layout.start.dtype)
+        told = [slot for slot, ex in enumerate(exchanges) if ex.meets and ex.topology.tells]
+        counts = (2 * size * size * width, 2 * size * width, *(plan.words for plan in plans))
+        kinds = [[one] * size for _ in told] + [plan.kinds for plan in plans]
+        self.shelf = shelf = Shelf(
+            store, name, member, size, layout.start, [k for each in kinds for k in each], sum(counts)
+        )
+        words = np.split(shelf.words, list(accumulate(counts))[:-1])
+        parts = iter(shelf.shared)
+        held = [[next(parts) for _ in each] for each in kinds]
+        self._moved = words[0].reshape(2, size, size, width)  # sent and heard: by whom, with whom, by slot
+        self._boxes = words[1].reshape(width, size, 2)
+        self._inboxes = dict(zip(told, held, strict=False))
+        self.centres = {
+            plan.slot: Centre(plan, shelf, size * (1 + width) + number, held[len(told) + number], words[2 + number])
+            for number, plan in enumerate(plans)
+        }
+        self.member, self._missed, self._broken = member, set[int](), dict[int, int]()
+        self._noted = self._moved[:, member].sum(axis=1)
+        self._pushing: dict[int, Generator[Wire, Answer, None]] = {}
+        for plan in plans if member == OWNER else ():
+            self.centres[plan.slot].begin(plan.start)
+        store.set(f"{name}/laid {member}", "")
+        for other in range(size):  # nobody visits before everything is there
+            store.get(f"{name}/laid {other}")
+
+    def join(self, replica: Replica, turns: Turns) -> None:
+        """The replica whose parameters lie here."""
+        self.replica, self.turns = replica, turns
+        self._trades = any(desk.exchange.topology.trades for desk in replica.desks)
+
+    @property
+    def hubs(self) -> dict[int, Hub]:
+        """The hubs, of which one member tells, and keeps, for all."""
+        return {slot: centre.hub for slot, centre in self.centres.items()} if self.member == OWNER else {}
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """While this member's own parameters change."""
+        with self.shelf.locked(self.member) if self._trades else nullcontext(), self.shelf.writing():
+            yield
+
+    def completed(self, steps: int) -> None:
+        """This member has completed so many steps, as others see."""
+        self.shelf.completed(steps)
+
+    def told(self) -> Note:
+        """What others made this member send and hear since the last time."""
+        note, now = Note(), self._moved[:, self.member].sum(axis=1)
+        for slot, (sent, heard) in enumerate((now - self._noted).T.tolist()):
+            note.send(slot, sent)
+            note.hear(slot, heard)
+        self._noted = now
+        for slot in self._inboxes:
+            note.aged(int(self._boxes[slot, self.member, AGE]))
+            self._boxes[slot, self.member, AGE] = 0
+        return note
+
+    def gather(self, slot: int) -> None:
+        """Nobody is left behind: no round waits for a quorum here."""
+
+    def close(self) -> None:
+        """This member visits nobody any more; what it has can still be read. If others change it, it waits for them."""
+        self.shelf.leave()
+        others = [member for member in range(self.shelf.size) if (self._trades or self.hubs) and member != self.member]
+        while not all(self.shelf.left(member) or self.shelf.lost(member) for member in others):
+            time.sleep(NAP)
+
+    def end(self) -> None:
+        """Memory goes with whoever still looks at it."""
+
+    def rest(self, note: Note) -> None:
+        """Everything was answered; what lies in the inbox, and what the hubs remember, is taken to be kept."""
+        for slot in self._inboxes:
+            self._open(slot)
+        for centre in self.centres.values():
+            with centre.held():
+                pass
+
+    def resume(self) -> None:
+        """Parameters and memories are another run's: what the hubs are, their teller tells."""
+        for centre in self.centres.values() if self.member == OWNER else ():
+            centre.tell()
+
+    def meet(self, slot: int, step: int, note: Note) -> None:
+        """Deal with the partner of this round, or with the hub, as it is right now."""
+        replica, ex = self.replica, self.replica.desks[slot].exchange
+        if ex.hub:
+            self.push(slot, step, note)
+            self.take_answer(slot, note)
+            return
+        match ex.topology.mixing(replica.member, ex.round(step), replica.world, slot):
+            case Neighbours(weights):
+                self._pull(slot, step, weights, note)
+            case Into(target):
+                self._tell(slot, step, target, note)
+            case Pair(partner):
+                self._trade(slot, step, partner, note)
+            case other:
+                raise AssertionError(f"{other} is not met")
+
+    def push(self, slot: int, step: int, note: Note) -> None:
+        """Play a hub's part for what this member tells it; the answer is taken up at once if it is due."""
+        round = self.replica.desks[slot].round
+        pushing = self.replica.push(slot, step)
+        wire = next(pushing)
+        note.send(slot, wire.body.nbytes)
+        centre = self.centres[slot]
+        self._pushing[slot] = pushing
+        with centre.held() as hub:
+            self._take(slot, hub.push(self.member, round, wire), note)
+        self._say_broken(slot)
+        while self.turns.scripted and centre.owing:  # whoever is set free has its answer before anybody goes on
+            time.sleep(NAP)
+
+    def take_answer(self, slot: int, note: Note) -> None:
+        """Take up what the hub says; waits where this member is too far ahead of the others."""
+        centre, until = self.centres[slot], time.monotonic() + PATIENCE
+        centre.waits(self.member, slot in self._pushing)
+        self.turns.give_way()
+        while slot in self._pushing:
+            if centre.open(self.member):
+                with centre.held() as hub:
+                    self._take(slot, hub.free(), note)
+            elif time.monotonic() > until:
+                raise TimeoutError(f"member {self.member} waited {PATIENCE:.0f} s for others that are too far behind")
+            else:
+                time.sleep(NAP)
+        centre.waits(self.member, False)
+
+    def _take(self, slot: int, answers: list[tuple[int, Answer]], note: Note) -> None:
+        """Take an answer up, if there is one, while the hub is held: its centre is the answer."""
+        for _, answer in answers:
+            note.hear(slot, answer.values.nbytes)
+            note.aged(answer.staleness)
+            note.dropped += answer.dropped
+            with self.still():
+                conclude(self._pushing.pop(slot), answer)
+
+    def _pull(self, slot: int, step: int, weights: Mapping[int, float], note: Note) -> None:
+        """Mix with partners where they lie; a read during which one of them changed is torn, and counted."""
+        partners = [partner for partner in weights if partner != self.member]
+        if any(self._lost(partner) for partner in partners):
+            return
+        shown = {partner: self._shown(slot, partner) for partner in partners}
+        before = [self.shelf.version(partner) for partner in partners]
+        with self.still():
+            self.replica.pull(slot, weights, shown)
+        after = [self.shelf.version(partner) for partner in partners]
+        note.torn += sum(old != new or old % 2 for old, new in zip(before, after, strict=True))
+        for partner in partners:
+            note.aged(step - self.shelf.steps(partner))
+            note.hear(slot, shown[partner].nbytes)
+            self._moved[SENT, partner, self.member, slot] += shown[partner].nbytes
+
+    def _tell(self, slot: int, step: int, target: int, note: Note) -> None:
+        mine = target == self.member
+        if not mine and not self._lost(target):
+            shown, box = self._shown(slot, self.member), self._boxes[slot, target]
+            with self.shelf.locked(self._inbox_lock(slot, target)):
+                inbox = self._inboxes[slot][target][: shown.numel()]
+                inbox.add_(shown) if box[LETTERS] else inbox.copy_(shown)
+                box[LETTERS] += 1
+                box[AGE] = max(int(box[AGE]), self.shelf.steps(target) - step)
+            note.send(slot, shown.nbytes)
+            self._moved[HEARD, target, self.member, slot] += shown.nbytes
+        self._open(slot)
+        with self.still():
+            self.replica.take_up(slot, 2 if mine else 1)
+
+    def _open(self, slot: int) -> None:
+        """Take what lies in this member's inbox to its desk."""
+        desk, box = self.replica.desks[slot], self._boxes[slot, self.member]
+        if not box[LETTERS]:
+            return
+        with self.shelf.locked(self._inbox_lock(slot, self.member)):
+            told = self._inboxes[slot][self.member][: desk.chosen.count]
+            desk.inbox = told.clone() if desk.inbox is None else desk.inbox.add_(told)
+            desk.letters += int(box[LETTERS])
+            box[LETTERS] = 0
+
+    def _trade(self, slot: int, step: int, partner: int, note: Note) -> None:
+        """Both become the mean of the two, in one move; two locks are always taken in the same order."""
+        if self._lost(partner):
+            return
+        shelf, (first, second) = self.shelf, sorted((self.member, partner))
+        with shelf.locked(first), shelf.locked(second), shelf.writing(), shelf.writing(partner):
+            mine, theirs = self._shown(slot, self.member), self._shown(slot, partner)
+            torch.lerp(mine, theirs, 0.5, out=mine)
+            theirs.copy_(mine)
+        note.aged(step - shelf.steps(partner))
+        note.send(slot, mine.nbytes)
+        note.hear(slot, theirs.nbytes)
+        for way in (SENT, HEARD):
+            self._moved[way, partner, self.member, slot] += mine.nbytes
+
+    def _shown(self, slot: int, member: int) -> Tensor:
+        return self.replica.desks[slot].chosen.take(self.shelf.replicas[member])
+
+    def _inbox_lock(self, slot: int, member: int) -> int:
+        return self.shelf.size * (1 + slot) + member
+
+    def _lost(self, member: int) -> bool:
+        """Whether a partner has died: it is met by nobody, and nothing is heard, as in a rehearsal."""
+        if not self.shelf.lost(member):
+            return False
+        if member not in self._missed:
+            self._missed.add(member)
+            steps = self.shelf.steps(member)
+            print(f"gossamer: member {member} is lost in step {steps}; the others go on", file=sys.stderr, flush=True)
+        return True
+
+    def _say_broken(self, slot: int) -> None:
+        centre = self.centres[slot]
+        while self._broken.get(slot, 0) < centre.broken:
+            self._broken[slot] = self._broken.get(slot, 0) + 1
+            what = "a member died while it stepped the hub: that step is half applied"
+            print(f"gossamer: slot {slot}: {what}", file=sys.stderr, flush=True)
+
+
+def _plain(ex: Exchange) -> bool:
+    """Whether parameters are met as they are; who is traded with takes what it hears, just so."""
+    lying = ex.payload is Payload.PARAMETERS and not ex.carries_mass
+    return lying and (not ex.topology.trades or (isinstance(ex.merge, Adopt) and ex.where == Everything()))
