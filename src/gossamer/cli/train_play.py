@@ -13,6 +13,7 @@ from gossamer.cli.train_request import Request
 from gossamer.cli.train_screen import draw
 from gossamer.cli.train_signals import Stopped, Wishes
 from gossamer.cli.train_verdict import Verdict, verdict
+from gossamer.engine.launch.failure import Death, ended
 from gossamer.records.tail import Tail
 from gossamer.records.tally import Tally
 
@@ -43,7 +44,13 @@ def play(request: Request, run: Kept, resumed: int | None, where: Sequence[str])
             if wishes.heed():
                 draw(verdict(request, run.folder, tally, None, resumed), progress.console)
 
-        ending = _watched(request.world.size, {"GOSSAMER_JOB": str(run.folder / JOB)}, where, look, progress.hear)
+        def lost(death: Death) -> None:
+            look()
+            step = tally.lose(death.rank)
+            progress.say(f"rank {death.rank} {ended(death.code)} in step {step}; the others go on")
+
+        workers = (request.world.size, {"GOSSAMER_JOB": str(run.folder / JOB)}, where, progress.hear)
+        ending = _watched(workers, look, lost)
         for tail in tails:
             tally.take(tail.rest())
         progress.last(tally)
@@ -58,13 +65,15 @@ def _tail(run: Kept, member: int) -> Tail:
 
 
 def _watched(
-    size: int, env: dict[str, str], where: Sequence[str], look: Callable[[], None], hear: Callable[[int, str], None]
+    started: tuple[int, dict[str, str], Sequence[str], Callable[[int, str], None]],
+    look: Callable[[], None],
+    lost: Callable[[Death], None],
 ) -> Ending:
     from gossamer.engine.launch import WorkerFailed, Workers
 
     try:
-        with Workers(COMMAND, size, env, where, hear) as workers:
-            workers.wait(look, POLL)
+        with Workers(COMMAND, *started) as workers:
+            workers.wait(look, POLL, lost)
     except WorkerFailed as error:
         return Ending(f"failed: {error.short}", error.code if error.code > 0 else 1, str(error))
     except Stopped as error:

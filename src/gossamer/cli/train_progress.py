@@ -71,6 +71,10 @@ class Progress:
         """What a worker printed, a line as long as it was."""
         self.console.print(Text(f"[{rank}] {line}", style="dim"), soft_wrap=True)
 
+    def say(self, what: str) -> None:
+        """What befell the run."""
+        self.console.print(Text(f"gossamer: {what}", style="yellow"), soft_wrap=True)
+
     def _introduce(self, tally: Tally) -> None:
         """What carries the wires, said once."""
         if tally.header is None or self._introduced:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import accumulate
 
@@ -39,7 +39,6 @@ class Reach:
     """One member's visits. What moved is written down for the one that was visited, too."""
 
     name: str | None = None  # it is the fabric's own memory
-    survives = True
 
     @classmethod
     def of(
@@ -90,6 +89,9 @@ class Reach:
             plan.slot: Centre(plan, shelf, size * (1 + width) + number, held[len(told) + number], words[2 + number])
             for number, plan in enumerate(plans)
         }
+        # a hub lies in memory, so nobody takes it along; who waits for all, or at a gate, goes no further without one
+        self.survives = all(ex.hub or ex.survives for ex in exchanges)
+        self.missed: Callable[[int, int], None] = lambda member, step: None  # told once of who died, and in which step
         self.member, self._missed, self._broken = member, set[int](), dict[int, int]()
         self._noted = self._moved[:, member].sum(axis=1)
         self._pushing: dict[int, Generator[Wire, Answer, None]] = {}
@@ -104,9 +106,14 @@ class Reach:
         self.replica, self.turns = replica, turns
         self._trades = any(desk.exchange.topology.trades for desk in replica.desks)
 
+    def told_by(self, slot: int) -> Tensor:
+        """A hub's centre as it is now; every member can tell."""
+        with self.centres[slot].held() as hub:
+            return hub.centre.clone()
+
     @property
     def hubs(self) -> dict[int, Hub]:
-        """The hubs, of which one member tells, and keeps, for all."""
+        """The hubs, which one member keeps for all."""
         return {slot: centre.hub for slot, centre in self.centres.items()} if self.member == OWNER else {}
 
     @contextmanager
@@ -116,8 +123,10 @@ class Reach:
             yield
 
     def completed(self, steps: int) -> None:
-        """This member has completed so many steps, as others see."""
+        """This member has completed so many steps, as others see; between two of them it looks who still runs."""
         self.shelf.completed(steps)
+        for member in range(self.shelf.size):
+            self._lost(member)
 
     def told(self) -> Note:
         """What others made this member send and hear since the last time."""
@@ -281,8 +290,7 @@ class Reach:
             return False
         if member not in self._missed:
             self._missed.add(member)
-            steps = self.shelf.steps(member)
-            print(f"gossamer: member {member} is lost in step {steps}; the others go on", file=sys.stderr, flush=True)
+            self.missed(member, self.shelf.steps(member))
         return True
 
     def _say_broken(self, slot: int) -> None:

@@ -76,8 +76,18 @@ class Training:
         if last or step % self.job.evaluate_every == 0:
             self._evaluate()
         if last or step % self.job.save_every == 0:
-            self.checkpoints.save(step)
+            self._save(step)
         self.course.rested()
+
+    def _save(self, step: int) -> None:
+        """Keep a checkpoint; of a member that is lost nothing can be kept, and what was kept before it stays."""
+        try:
+            if len(self.session.living.meet().present) == self.place.size:
+                self.checkpoints.save(step)
+        except RuntimeError as error:  # as it looks to who still meets one that dies just then
+            if not self.session.survives:
+                raise
+            self.session.say(f"step {step}: no checkpoint was kept: {str(error).splitlines()[0]}")
 
     def _resume(self) -> None:
         """Go on from a checkpoint, with the rates that this job says."""
@@ -122,17 +132,18 @@ class Training:
 
     def _evaluate(self) -> None:
         """The exact average on held-out data, of which each member looks at its share."""
-        strands, fabric, size = self.course.strands, self.session.fabric, self.place.size
-        with averaged(self.session, [self.model]):
-            rows = range(self.place.member, len(self.task.test[0]), size)
+        strands = self.course.strands
+        with averaged(self.session, [self.model]) as met:
+            place, size = met.present.index(self.place.member), len(met.present)
+            rows = range(place, len(self.task.test[0]), size)
             loss = right = 0.0
             if len(rows):
                 held = replace(self.task, test=tuple(part[rows.start :: size] for part in self.task.test))
                 loss, right = evaluate(held, self.model)
-        spread = [divergence(strand, agreed(strand)) for strand in strands]
+        spread = [divergence(strand, agreed(strand, met)) for strand in strands]
         mine = [loss * len(rows), right * len(rows), len(rows), sum(a for a, _ in spread), sum(n for _, n in spread)]
-        sums = (mean(fabric, torch.tensor(mine, dtype=torch.float64)) * size).tolist()
-        if self.place.member == 0:
+        sums = (mean(met.fabric, torch.tensor(mine, dtype=torch.float64)) * size).tolist()
+        if place == 0:
             steps, (total, correct, count, apart, norm) = self.course.step, sums
             epochs = steps * size * self.job.batch / self.task.size
             self.journal.write(

@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager
 
+from torch import Tensor
+
 from gossamer.engine.counter import Counter
 from gossamer.engine.lost import MemberLost
 from gossamer.engine.service import Service
@@ -43,6 +45,11 @@ class Visits:
         with self.service.lock:
             visits, self.service.visits = self.service.visits, Note()
         return visits
+
+    def told_by(self, slot: int) -> Tensor:
+        """The centre of a hub that lives with this member, as it is now."""
+        with self.service.lock:
+            return self.service.hubs[slot].centre.clone()
 
     def gather(self, slot: int) -> None:
         """This member goes where all meet: a hub that may leave it behind must not wait for it."""

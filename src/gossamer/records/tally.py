@@ -56,6 +56,7 @@ class Tally:
         self.diverged: int | None = None  # the first step whose loss is no finite number
         self.staleness: Counter[int] = Counter()
         self.dropped = 0
+        self._lost: dict[int, Lap] = {}  # of members that died, while the others go on
         self._served = 0  # bytes that left a member after its last step
 
     def take(self, records: Iterable[Record]) -> None:
@@ -70,11 +71,18 @@ class Tally:
                     self.evaluations.append(record)
                     self._sound(record.loss, max(0, record.steps // max(1, len(self.laps)) - 1))
                 case Event():
-                    self.events.append(record)
+                    if not any(record.what == event.what and record.member == event.member for event in self.events):
+                        self.events.append(record)  # what several saw is said once
                     self._served += sum(record.sent.values())
 
+    def lose(self, member: int) -> int:
+        """A member has died, and the others go on: it is late no more, and counts for nothing; the step it was in."""
+        self._lost[member] = lap = self.laps.pop(member, Lap())
+        return lap.reached
+
     def _step(self, record: StepRecord) -> None:
-        self.laps.setdefault(record.member, Lap()).take(record)
+        if record.member not in self._lost:
+            self.laps.setdefault(record.member, Lap()).take(record)
         self.staleness[record.staleness] += 1
         self.dropped += record.dropped
         self._sound(record.loss, record.step)

@@ -5,7 +5,6 @@ Where the strategy survives a loss, those that are left are left alone. What a f
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Callable
 from dataclasses import fields
@@ -18,7 +17,7 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, P
 from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo, RendezvousStoreInfo
 from torch.distributed.launcher.api import LaunchConfig
 
-from gossamer.engine.launch.failure import notes_in
+from gossamer.engine.launch.failure import MOMENT, ended, notes_in
 from gossamer.engine.launch.meeting import Meeting
 from gossamer.engine.launch.ties import Ties
 
@@ -105,15 +104,21 @@ class Agent(LocalElasticAgent):
             if code and rank not in self._fallen:
                 files, pid = context.error_files, context.subprocess_handlers[local].proc.pid
                 self._fallen[rank] = ProcessFailure(local, pid, code, files[local])
-                host, note = self._ties.meeting.named(self._ties.meeting.number), notes_in(self._folder).get(pid)
-                print(f"gossamer: rank {rank} on {host} {_ended(code)}; the others go on", file=sys.stderr, flush=True)
-                if note is not None and (why := note.traceback or note.message):  # nobody else shows it
-                    print(why.rstrip("\n"), file=sys.stderr, flush=True)
+                self._tell(rank, code, pid)
         if None in codes.values():
             return RunResult(WorkerState.HEALTHY)
         if 0 in codes.values() or len(self._ties.meeting.hosts) > 1:  # those of other hosts may go on
             return RunResult(WorkerState.SUCCEEDED, {each.global_rank: None for each in worker_group.workers})
         return RunResult(WorkerState.FAILED, failures=self._fallen)
+
+    def _tell(self, rank: int, code: int, pid: int) -> None:
+        """Who is gone, how, and in which step, if one of the others soon says so."""
+        host, note = self._ties.meeting.named(self._ties.meeting.number), notes_in(self._folder).get(pid)
+        step = self._ties.step_of(rank, MOMENT)
+        when = "" if step is None else f" in step {step}"
+        print(f"gossamer: rank {rank} on {host} {ended(code)}{when}; the others go on", file=sys.stderr, flush=True)
+        if note is not None and (why := note.traceback or note.message):  # nobody else shows it
+            print(why.rstrip("\n"), file=sys.stderr, flush=True)
 
     def _exit_barrier(self) -> None:
         """Stay until all hosts are done: the store lives here, or is needed to hear that another failed."""
@@ -132,7 +137,3 @@ class Agent(LocalElasticAgent):
             if not self._ties.let_go():
                 raise Elsewhere(lost)
             print(f"gossamer: {lost}; the others go on", file=sys.stderr, flush=True)
-
-
-def _ended(code: int) -> str:
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"

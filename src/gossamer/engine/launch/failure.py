@@ -103,6 +103,11 @@ def told(death: Death, note: Note | None) -> WorkerFailed | Refused:
     return WorkerFailed(death.rank, code, f"{rank} ended with code {code}, and all others were stopped{why}")
 
 
+def ended(code: int) -> str:
+    """How a process ended, in words."""
+    return f"was killed by {_name(-code)}" if code < 0 else f"ended with code {code}"
+
+
 def _name(number: int) -> str:
     try:
         return signal.Signals(number).name

@@ -33,6 +33,11 @@ def environment(rank: int, size: int, folder: Path, path: Sequence[str] = ()) ->
     }
 
 
+def told(folder: Path, word: str) -> bool:
+    """Whether workers have left a word for their launcher, beside their store."""
+    return (folder / word).exists()
+
+
 def start(
     words: Sequence[str], env: Mapping[str, str], stdin: int, stderr: int, apart: bool = False
 ) -> subprocess.Popen[str]:

@@ -83,6 +83,13 @@ class Ties:
         now, beats = time.monotonic(), list(self._beats.items())
         return [h for h, (_, since) in beats if h != self._me and h not in self.gone and now - since > limit]
 
+    def step_of(self, rank: int, seconds: float) -> int | None:
+        """The step in which a worker died, if one of those that are left says so within so many seconds."""
+        until, key = time.monotonic() + seconds, f"lost/{rank}"
+        while not (known := self.meeting.store.check([key])) and time.monotonic() < until:
+            time.sleep(NAP)
+        return int(self.meeting.store.get(key)) if known else None
+
     def done(self, seconds: float) -> bool:
         """Say that all workers here have ended well; whether that is so everywhere within so many seconds."""
         self._wanted.add("done")
@@ -125,6 +132,11 @@ class Ties:
     def _counts(self) -> tuple[tuple[str, threading.Event, int], ...]:
         left = self._hosts - len(self.gone)
         return ("done", self._all_done, left), ("out", self._all_out, left if self._me == 0 else 1)
+
+
+def lost_in(rank: int) -> str:
+    """Where workers say in which step one of them died, as they find it in the store."""
+    return f"{RUN}/lost/{rank}"
 
 
 def beat_of(host: int) -> str:

@@ -1,4 +1,6 @@
-"""Worker processes on this host that stand and fall together: started, watched, stopped. Knows not what they do."""
+"""Worker processes on this host: started, watched, stopped. They stand and fall together, unless they say that those
+that are left go on. Knows not what they do.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 
 from gossamer.engine.launch.failure import MOMENT, Death, blamed, notes_in, only_secondary
-from gossamer.engine.launch.start import environment, start
+from gossamer.engine.launch.start import environment, start, told
+from gossamer.engine.launch.ties import FALLS, SURVIVES
 from gossamer.engine.launch.vigil import Vigil, collected
 from gossamer.parts.refusal import whole
 
@@ -62,19 +65,35 @@ class Workers:
         """The processes, by rank."""
         return [process.pid for process in self._processes]
 
-    def wait(self, tick: Callable[[], None] | None = None, every: float = 0.1) -> None:
-        """Return when all have ended well, calling `tick` meanwhile; else stop all and raise the first real failure."""
+    def wait(
+        self, tick: Callable[[], None] | None = None, every: float = 0.1, lost: Callable[[Death], None] | None = None
+    ) -> None:
+        """Return when all have ended well, calling `tick` meanwhile; else stop all and raise the first real failure.
+
+        Where workers said that those that are left go on, they do; `lost` is told of each that failed.
+        """
         following = time.monotonic()
         while len(self._deaths) < self.size:
-            self._deaths += self._vigil.look(max(0.0, following - time.monotonic()))
+            new = self._vigil.look(max(0.0, following - time.monotonic()))
+            self._deaths += new
             self._pass_on()
-            if any(death.code for death in self._deaths):
+            failed = [death for death in new if death.code]
+            if failed and (lost is None or not self._survive):
                 self._fail()
+            for death in failed:
+                assert lost is not None
+                lost(death)
             if time.monotonic() >= following:
                 following = time.monotonic() + every
                 if tick is not None:
                     tick()
         self.stop()
+
+    @property
+    def _survive(self) -> bool:
+        """Whether some are left, or have ended well, and said that they go on."""
+        left, folder = self.size - sum(1 for death in self._deaths if death.code), Path(self._folder.name)
+        return left > 0 and told(folder, SURVIVES) and not told(folder, FALLS)
 
     def stop(self) -> None:
         """End all that still run, the patient way first, and put everything away; once is enough."""

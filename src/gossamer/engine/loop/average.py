@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from gossamer.engine.fabrics import Fabric, Key
+from gossamer.engine.loop.living import Meeting
 from gossamer.engine.loop.lookout import aside
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.strand import Strand
-from gossamer.engine.visits import OWNER
 from gossamer.parts.codec import Mean
 from gossamer.parts.route import Native
 
@@ -36,24 +36,26 @@ def mean(fabric: Fabric, mine: Tensor) -> Tensor:
 
 
 @contextmanager
-def averaged(session: Session, models: Sequence[nn.Module]) -> Iterator[None]:
+def averaged(session: Session, models: Sequence[nn.Module]) -> Iterator[Meeting]:
     """Within, all members' models are the exact average, buffers of floating numbers too; afterwards their own again.
 
-    All members enter it alike. Where a hub owns the parameters, the average is what the hub has.
+    All members enter it alike; who is there, and carries their mixes, is given. Where a hub owns the parameters, the
+    average is what the hub has.
     """
     strands = [strand for course in session.courses for strand in course.strands]
     buffers = [b for m in models for b in m.buffers() if b.is_floating_point()]
     for strand in strands:
         strand.stepper.meet()
+    met = session.living.meet()
     own = [strand.replica.parameters.clone() for strand in strands]
     kept = [buffer.clone() for buffer in buffers]
     with torch.no_grad():
         for strand in strands:
-            write(strand, agreed(strand))
+            write(strand, agreed(strand, met))
         for buffer in buffers:
-            buffer.copy_(mean(session.fabric, buffer))
+            buffer.copy_(mean(met.fabric, buffer))
     try:
-        yield
+        yield met
     finally:
         with torch.no_grad():
             for strand, mine in zip(strands, own, strict=True):
@@ -70,7 +72,7 @@ def plain(session: Session, models: Sequence[nn.Module]) -> list[dict[str, Tenso
     found: dict[int, Tensor] = {}
     for course in session.courses:
         for strand in course.strands:
-            values = agreed(strand)
+            values = agreed(strand, Meeting(range(session.size), session.fabric))
             values = values if single(strand) else values.clone()  # what a fabric lends is its own at the next mix
             found |= {id(t): v for t, v in zip(strand.tensors, strand.layout.views(values), strict=True)}
     found |= {id(b): mean(session.fabric, b).clone() for m in models for b in m.buffers() if b.is_floating_point()}
@@ -91,11 +93,11 @@ def single(strand: Strand) -> bool:
 
 
 @torch.no_grad()
-def agreed(strand: Strand) -> Tensor:
-    """The model of all members: their average by mass; where a hub owns the parameters, the hub's centre."""
+def agreed(strand: Strand, met: Meeting) -> Tensor:
+    """The model of all that have met: the average by mass; where a hub owns the parameters, the hub's centre."""
     if single(strand):
         return strand.replica.parameters
-    replica, fabric = strand.replica, strand.fabric
+    replica, fabric = strand.replica, met.fabric
     mass = next((desk.mass for desk in replica.desks if desk.exchange.carries_mass), 1.0)
     with strand.stepper.still():
         mine = replica.parameters * mass
@@ -103,18 +105,11 @@ def agreed(strand: Strand) -> Tensor:
     if any(desk.exchange.carries_mass for desk in replica.desks):
         total /= mean(fabric, torch.tensor([mass], dtype=torch.float64, device=total.device)).to(total.dtype)
     for slot, desk in enumerate(replica.desks):
-        if desk.exchange.updates_at_hub:
-            with strand.stepper.still():
-                hub = strand.stepper.hubs.get(slot)
-                told = torch.zeros_like(desk.chosen.take(total)) if hub is None else hub.centre.clone()
-            desk.chosen.put(total, owners(fabric, told))
+        if desk.exchange.updates_at_hub and strand.stepper.visits is not None:
+            first = replica.member == met.present[0]  # hubs that live with a member do so with the first, and it lives
+            told = strand.stepper.visits.told_by(slot) if first else torch.zeros_like(desk.chosen.take(total))
+            desk.chosen.put(total, mean(fabric, told) * len(met.present))
     return total
-
-
-def owners(fabric: Fabric, told: Tensor) -> Tensor:
-    """What the owner of the hubs told; the others told zeros."""
-    assert OWNER == 0
-    return mean(fabric, told) * fabric.size
 
 
 def divergence(strand: Strand, model: Tensor) -> tuple[float, float]:

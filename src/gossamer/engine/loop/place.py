@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
+from pathlib import Path
 
 import msgspec
 import torch
@@ -128,7 +129,10 @@ def tell_launchers(place: Place, survives: bool) -> None:
 
     They do where every session says so: one that cannot is enough to stop all.
     """
-    raw(place.store).set(f"{RUN}/{SURVIVES if survives else FALLS}", "yes")
+    word = SURVIVES if survives else FALLS
+    raw(place.store).set(f"{RUN}/{word}", "yes")
+    if (file := os.environ.get("GOSSAMER_STORE")) is not None:
+        Path(file).with_name(word).touch()
 
 
 def raw(store: Store) -> Store:

@@ -21,12 +21,16 @@ from torch.utils.data import DataLoader
 from torch.utils.hooks import RemovableHandle
 
 from gossamer.engine.fabrics import Fabric
+from gossamer.engine.launch.ties import lost_in
+from gossamer.engine.lines import Lines
 from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.hooks import hook_model, hook_optimizer, hook_tensor
+from gossamer.engine.loop.living import Living
 from gossamer.engine.loop.loader import computed
 from gossamer.engine.loop.lookout import Lookout
-from gossamer.engine.loop.place import Place
+from gossamer.engine.loop.place import Place, raw
 from gossamer.engine.loop.strand import Strand
+from gossamer.engine.reach import Reach
 from gossamer.parts.refusal import Refused
 from gossamer.parts.world import World
 from gossamer.records import Event, Header, Journal, StepRecord
@@ -56,8 +60,13 @@ class Session:
         self.lookout: Lookout | None = None
         # whether the others go on when a member is gone: no exchange waits for all, and all visits end with a loss
         carried = [strand.carrier for course in courses for strand in course.strands]
-        self.survives = strategy.survives and all(carrier is not None and carrier.survives for carrier in carried)
+        self.survives = all(_survives(carrier, strategy) for carrier in carried)
         # who lets go of process groups when all members have closed it
+        self.living = Living(self)
+        self.lost: dict[int, int] = {}  # members that died, and the step that they were in
+        for carrier in carried:
+            if isinstance(carrier, Reach):
+                carrier.missed = self._miss
         self.ends: list[Callable[[], None]] = [fabric.end, *(carrier.end for carrier in carried if carrier is not None)]
         self._counts = (0, 0)  # samples of the batch that is computed: mine, and in all
         self._unknown: Refused | None = None
@@ -80,6 +89,13 @@ class Session:
             print(f"gossamer: {what}", file=sys.stderr, flush=True)
         for told in self.events:
             told(what, self.place.member if member is None else member)
+
+    def _miss(self, member: int, step: int) -> None:
+        """A member has died, and the others go on; whoever started it says so on the screen."""
+        if self.survives and member not in self.lost:
+            self.lost[member] = step
+            self.say(f"rank {member} was lost in step {step}; the others go on", member=member, aloud=False)
+            raw(self.place.store).set(lost_in(member), str(step))
 
     def part(self) -> None:
         """At the end of the script: hear the others out, unless this process fails, or another one did."""
@@ -245,6 +261,11 @@ class Session:
         what = f"step {record.step}: NaN or infinity in a gradient ({where}); "
         what += "left out, the others go on" if course.alone else "applied on no rank"
         self.say(what, member=course.sick[0][0], aloud=not scaled)
+
+
+def _survives(carrier: Lines | Reach | None, strategy: AnyStrategy) -> bool:
+    """Whether nobody's death is the others': in memory the visitor acts alone, elsewhere hubs live with a member."""
+    return carrier is not None and carrier.survives and (isinstance(carrier, Reach) or strategy.survives)
 
 
 _ends: list[BaseException] = []

@@ -15,21 +15,24 @@ class Siblings:
     def __init__(self, store: Store, name: str, member: int, size: int) -> None:
         """All members call it alike, while all run."""
         store.set(f"{name}/pid {member}", str(os.getpid()))
-        self._eyes = dict[int, int]()
+        self._eyes, self._poll = dict[int, int](), select.poll()
         for other in range(size):
             if other != member:
-                self._eyes[other] = eye = os.pidfd_open(int(store.get(f"{name}/pid {other}")))
+                eye = os.pidfd_open(int(store.get(f"{name}/pid {other}")))
+                self._eyes[eye] = other
+                self._poll.register(eye, select.POLLIN)
                 weakref.finalize(self, os.close, eye)
         self._ended = set[int]()
 
     def ended(self, member: int) -> bool:
         """Whether a member's process has ended."""
-        if member in self._ended:
-            return True
-        if member not in self._eyes:
-            return False
-        poll = select.poll()
-        poll.register(self._eyes[member], select.POLLIN)
-        if poll.poll(0):
-            self._ended.add(member)
-        return member in self._ended
+        return member in self._ended or member in self.look()
+
+    def look(self) -> set[int]:
+        """The members whose processes have ended since the last look."""
+        new = {self._eyes[eye] for eye, _ in self._poll.poll(0)}
+        for eye, member in self._eyes.items():
+            if member in new:
+                self._poll.unregister(eye)
+        self._ended |= new
+        return new
