@@ -21,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import torch
@@ -35,6 +36,7 @@ RATES = {
     "all-reduce": "allreduce", "async server": "hogwild", "ssp(8)": "ssp(8)", "gossip pull": "gossip_pull",
     "blocking gossip": "dpsgd",
 }  # fmt: skip
+EARLY = 6.0  # seconds that are not counted of who is free: as long as it takes until the slack of ssp is used up
 FREE = ("async server", "gossip pull", "ssp(8)")  # end by the clock; the others all at the same step
 
 
@@ -69,8 +71,17 @@ def memory(repeats: int) -> dict[str, list[float]]:
     for loop in (pulls, mixes, pushes):
         for _ in range(3):
             loop.step()
-    there = pulls.stepper.replica.parameters
-    scratch, rounds = torch.empty_like(there), iter(range(10**9))
+    there, exchange = pulls.stepper.replica.parameters, pulls.stepper.exchanges[0]
+    scratch, rank, world = torch.empty_like(there), dist.get_rank(), pulls.stepper.world
+
+    def met() -> Iterator[int]:
+        """The steps in which this member draws another one, not itself."""
+        for step in count():
+            drawn = exchange.topology.mixing(rank, exchange.round(step), world, 0)
+            if set(drawn.weights) != {rank}:
+                yield step
+
+    rounds = met()
 
     def pull() -> None:
         assert pulls.stepper.visits is not None
@@ -92,7 +103,7 @@ def memory(repeats: int) -> dict[str, list[float]]:
         for kind in order:
             dist.barrier()
             turns[kind]()
-            taken = [turns[kind]() for _ in range(4)]
+            taken = [turns[kind]() for _ in range(9)]
             found[kind].append(statistics.median(taken))
     for loop in (pulls, mixes, pushes):
         loop.session.close()
@@ -132,9 +143,11 @@ def padded(kind: str, seconds: float, wandering: bool) -> dict[str, Any]:
     loop.session.watches.append(lambda _, record: records.append(record))
     loop.step()
     dist.barrier()
-    began, steps, slept = time.perf_counter(), 0, 0.0
+    began, steps, slept, since, before = time.perf_counter(), 0, 0.0, 0.0, 0
     most = 10**9 if kind in FREE else int(seconds / (STEP * SLOW))
-    while steps < most and (kind not in FREE or time.perf_counter() - began < seconds):
+    while steps < most and (kind not in FREE or time.perf_counter() - began < EARLY + seconds):
+        if kind in FREE and not since and time.perf_counter() - began >= EARLY:
+            since, before = time.perf_counter() - began, steps
         slow = (steps // SPELL) % size == rank if wandering else rank == 1
         own = records[-1].spans["compute"] - slept  # of the last step, without its padding
         loop.optimizer.zero_grad()
@@ -144,7 +157,7 @@ def padded(kind: str, seconds: float, wandering: bool) -> dict[str, Any]:
         loss.backward()
         loop.optimizer.step()
         steps += 1
-    rate = steps * STEP / (time.perf_counter() - began)
+    rate = (steps - before) * STEP / (time.perf_counter() - began - since)
     loop.session.close()
     spans = {name: statistics.fmean(r.spans.get(name, 0.0) for r in records[1:]) for name in records[0].spans}
     mine = torch.tensor([rate, *(spans[name] for name in sorted(spans))], dtype=torch.float64)

@@ -1,10 +1,15 @@
-"""A hub that lives with nobody: its centre lies in memory that members share, and whoever pushes plays its part."""
+"""A hub that lives with nobody: its centre lies in memory that members share, and whoever pushes plays its part.
+
+Plain gradients are stepped with part by part, each under a lock of its own, so that members push at once; for what
+needs the hub as a whole one lock holds it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -12,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gossamer.engine.part import WORDS, Part, Piece, Remembered, shared_out
 from gossamer.engine.shared.shelf import Shelf
 from gossamer.parts.merge import Adopt, Compensated, Elastic, Share
 from gossamer.parts.world import World
@@ -19,10 +25,10 @@ from gossamer.replica import Chosen, Hub
 from gossamer.replica.hub import Builder
 from gossamer.strategy import Exchange
 
-VERSION, DROPPED, SPOILT, BUSY, STEPPED, PUSHES = range(6)  # its words; then each member's pushes, and who waits
+VERSION, DROPPED, SPOILT, BUSY, STEPPED, PUSHES = range(6)  # its words; then each member's pushes, who waits; parts'
 
-Kind = tuple[int, torch.dtype]
-Template = list[dict[str, tuple[tuple[int, ...], torch.dtype]]]  # by tensor: what its optimizer remembers, by name
+Kind = tuple[tuple[int, ...], torch.dtype]
+Template = list[dict[str, Kind]]  # by tensor: what its optimizer remembers, by name
 Words = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -53,33 +59,67 @@ class Plan:
         return None if template is None else cls(slot, ex, chosen, mine, world, optimizer, template)
 
     @property
-    def kinds(self) -> list[Kind]:
+    def parts(self) -> list[list[Piece]]:
+        """Where plain gradients are stepped with as they come, what is stepped under one lock."""
+        if not self.exchange.updates_at_hub or type(self.exchange.merge) not in (Adopt, Share):
+            return []
+        counts = [prod(shape) for shape in self.chosen.shapes]
+        return shared_out(counts, self.start.element_size(), inside=self.optimizer.elementwise)
+
+    def single(self, piece: Piece) -> dict[str, Kind]:
+        """What is remembered of a piece that is no part of what is remembered of its tensor: counts of steps."""
+        shape = self.chosen.shapes[piece.tensor]
+        return {name: kind for name, kind in self.template[piece.tensor].items() if kind[0] != shape}
+
+    @property
+    def kinds(self) -> list[tuple[int, torch.dtype]]:
         """Numbers that exist once: the centre, what each member last heard of it, what its optimizer remembers."""
-        one = (self.start.numel(), self.start.dtype)
+        one = ((self.start.numel(),), self.start.dtype)
         known = [one] * self.world.size if self.exchange.merge.compares else []
-        return [one, *known, *[(prod(shape), dtype) for each in self.template for shape, dtype in each.values()]]
+        states = [*self.template, *(self.single(piece) for part in self.parts for piece in part)]
+        return [(prod(s), d) for s, d in [one, *known, *(kind for each in states for kind in each.values())]]
 
     @property
     def words(self) -> int:
         """And words."""
-        return PUSHES + 2 * self.world.size
+        return PUSHES + 2 * self.world.size + WORDS * len(self.parts)
+
+    @property
+    def locks(self) -> int:
+        """And locks."""
+        return 1 + len(self.parts)
 
 
 class Centre:
-    """One member's hold on a centre; a lock lets one at a time play the hub's part."""
+    """One member's hold on a centre; `hub` plays it where it is needed as a whole, and for who keeps it."""
 
-    def __init__(self, plan: Plan, shelf: Shelf, lock: int, parts: Sequence[Tensor], words: Words) -> None:
+    def __init__(self, plan: Plan, shelf: Shelf, lock: int, numbers: Sequence[Tensor], words: Words) -> None:
         self.exchange, self.shelf, self._lock, self._words = plan.exchange, shelf, lock, words
         self.broken = 0  # pushes that ended half applied, with the process of who pushed
-        centre, *rest = parts
-        self.hub = Hub(plan.exchange, plan.chosen, centre, plan.world, plan.optimizer, lies=True)
-        known, rest = rest[: len(self.hub.known)], rest[len(self.hub.known) :]
-        self.hub.known = dict(enumerate(known))
-        states = iter(rest)
-        self._remembered = [
-            {name: next(states).view(shape) for name, (shape, _) in each.items()} for each in plan.template
-        ]
-        self._bound = False
+        rest, size = iter(numbers), shelf.size
+        self.hub = hub = Hub(plan.exchange, plan.chosen, next(rest), plan.world, plan.optimizer, lies=True)
+        hub.known = {member: next(rest) for member in hub.known}
+        self._kept = [{name: next(rest).view(shape) for name, (shape, _) in each.items()} for each in plan.template]
+        self._steps = None if hub.steps is None else Remembered(hub.steps, hub.views, self._kept)
+        self.parts = list[Part]()
+        ends, own = [0, *accumulate(prod(shape) for shape in plan.chosen.shapes)], words[PUSHES + 2 * size :]
+        for number, pieces in enumerate(plan.parts):
+            spans = [(ends[piece.tensor] + piece.start, ends[piece.tensor] + piece.stop) for piece in pieces]
+            views = [hub.centre[start:stop] for start, stop in spans]
+            if not plan.optimizer.elementwise:
+                views = [hub.views[piece.tensor] for piece in pieces]
+            kept = [
+                {
+                    **{name: self._kept[piece.tensor][name].view(-1)[piece.start : piece.stop].view(view.shape)
+                       for name in plan.template[piece.tensor].keys() - plan.single(piece).keys()},
+                    **{name: next(rest).view(shape) for name, (shape, _) in plan.single(piece).items()},
+                }
+                for piece, view in zip(pieces, views, strict=True)
+            ]  # fmt: skip
+            placed = [(plan.chosen.places[piece.tensor], view) for piece, view in zip(pieces, views, strict=True)]
+            remembered = Remembered(plan.optimizer.over_places(placed), views, kept)
+            span = (spans[0][0], spans[-1][1])
+            self.parts.append(Part(pieces, span, remembered, views, own[number * WORDS : (number + 1) * WORDS], kept))
 
     def begin(self, start: Tensor) -> None:
         """One member lays the first numbers down, before anybody pushes."""
@@ -89,24 +129,59 @@ class Centre:
     @contextmanager
     def held(self) -> Iterator[Hub]:
         """The hub as it is now, for one member at a time."""
-        hub, words = self.hub, self._words
+        words = self._words
         with self.shelf.locked(self._lock):
             if words[BUSY]:  # who held it last is dead, and so was never done
                 self.broken += 1
             words[BUSY] = 1
-            hub.version, hub.dropped, hub.spoilt = (int(words[each]) for each in (VERSION, DROPPED, SPOILT))
-            hub.pushes = {m: int(words[PUSHES + m]) for m in range(self.shelf.size) if self._counts(m)}
-            self._recall()
-            yield hub
-            self._remember()
-            self._count()
+            self._read()
+            yield self.hub
+            self._write()
             words[BUSY] = 0
+
+    def step(self, member: int, round: int, slopes: Sequence[Tensor] | None, into: Tensor | None) -> tuple[int, int]:
+        """Step with a member's gradients, tensor by tensor, part by part, and let `into` be what the parts become.
+
+        None for gradients that are no numbers: they count as told, and nothing is stepped. Each begins elsewhere, so
+        that two seldom wait for one another. Returns the version of the centre, and how many it was behind.
+        """
+        words = self._words
+        with self.shelf.locked(self._lock):
+            behind = max(0, int(words[VERSION]) - round)
+            words[VERSION] += 1
+            words[SPOILT] += slopes is None
+            version = int(words[VERSION])
+        for number, part in self._from(member):
+            with self.shelf.locked(self._lock + 1 + number):
+                if slopes is not None:
+                    self.broken += part.step(slopes)
+                self._show(part, into)
+        words[PUSHES + member] += 1  # it is mine to count; who waited for me may have what I left
+        return version, behind
+
+    def show(self, member: int, into: Tensor) -> None:
+        """Let `into` be the centre, part by part."""
+        for number, part in self._from(member):
+            with self.shelf.locked(self._lock + 1 + number):
+                self._show(part, into)
+
+    def _show(self, part: Part, into: Tensor | None) -> None:
+        if into is not None:
+            start, stop = part.span
+            into[start:stop].copy_(self.hub.centre[start:stop])
+
+    def _from(self, member: int) -> Iterator[tuple[int, Part]]:
+        count = len(self.parts)
+        for number in range(count):
+            place = (number + member * count // self.shelf.size) % count
+            yield place, self.parts[place]
 
     def tell(self) -> None:
         """My hub is what all are to go on from."""
         with self.shelf.locked(self._lock):
-            self._remember()
-            self._count()
+            self._write()
+            for part in self.parts:
+                part.tell(self._kept, bool(self._words[STEPPED]))
 
     def open(self, member: int) -> bool:
         """Whether a member's last push may be answered now, as far as the others have come."""
@@ -124,33 +199,26 @@ class Centre:
         waiting = self._words[PUSHES + self.shelf.size :]
         return any(waiting[member] and self.open(member) for member in range(self.shelf.size) if self._counts(member))
 
-    def _count(self) -> None:
+    def _read(self) -> None:
+        """Let my hub be what all have made of it."""
+        hub, words = self.hub, self._words
+        hub.version, hub.dropped, hub.spoilt = (int(words[each]) for each in (VERSION, DROPPED, SPOILT))
+        hub.pushes = {m: int(words[PUSHES + m]) for m in range(self.shelf.size) if self._counts(m)}
+        for part in self.parts:
+            words[STEPPED] |= part.ask(self._kept)
+        if self._steps is not None:
+            self._steps.recall(bool(words[STEPPED]))
+
+    def _write(self) -> None:
         hub, words = self.hub, self._words
         words[VERSION], words[DROPPED], words[SPOILT] = hub.version, hub.dropped, hub.spoilt
         for member, count in hub.pushes.items():
             words[PUSHES + member] = count
+        if self._steps is not None:
+            words[STEPPED] |= self._steps.lay()
 
     def _counts(self, member: int) -> bool:
         return not (self.shelf.left(member) or self.shelf.siblings.ended(member))
-
-    def _recall(self) -> None:
-        """Let my optimizer remember what the others' did, who stepped the same centre."""
-        if self.hub.steps is not None and self._words[STEPPED] and not self._bound:
-            for tensor, kept in zip(self.hub.views, self._remembered, strict=True):
-                self.hub.steps.state[tensor] = dict(kept)
-            self._bound = True
-
-    def _remember(self) -> None:
-        """Lay down what my optimizer remembers, where it is not there already."""
-        if self.hub.steps is None or not any(self.hub.steps.state.values()):
-            return
-        for tensor, kept in zip(self.hub.views, self._remembered, strict=True):
-            state = self.hub.steps.state[tensor]
-            for name, place in kept.items():
-                if state[name].data_ptr() != place.data_ptr():
-                    place.copy_(state[name])
-                    state[name] = place
-        self._words[STEPPED], self._bound = 1, True
 
 
 def _template(builder: Builder, tensors: Sequence[Tensor]) -> Template | None:

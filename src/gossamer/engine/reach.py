@@ -16,11 +16,12 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import Store
 
 from gossamer.engine.centre import Centre, Plan
+from gossamer.engine.loop.votes import first_sick
 from gossamer.engine.shared.shelf import Shelf
 from gossamer.engine.turns import Turns
 from gossamer.engine.visits import OWNER
 from gossamer.parts.codec import Wire
-from gossamer.parts.merge import Adopt
+from gossamer.parts.merge import Adopt, Share
 from gossamer.parts.payload import Payload
 from gossamer.parts.selection import Everything
 from gossamer.parts.topology import Into, Neighbours, Pair
@@ -82,12 +83,13 @@ class Reach:
         words = np.split(shelf.words, list(accumulate(counts))[:-1])
         parts = iter(shelf.shared)
         held = [[next(parts) for _ in each] for each in kinds]
+        locks = accumulate((plan.locks for plan in plans), initial=size * (1 + width))
         self._moved = words[0].reshape(2, size, size, width)  # sent and heard: by whom, with whom, by slot
         self._boxes = words[1].reshape(width, size, 2)
         self._inboxes = dict(zip(told, held, strict=False))
         self.centres = {
-            plan.slot: Centre(plan, shelf, size * (1 + width) + number, held[len(told) + number], words[2 + number])
-            for number, plan in enumerate(plans)
+            plan.slot: Centre(plan, shelf, lock, held[len(told) + number], words[2 + number])
+            for number, (plan, lock) in enumerate(zip(plans, locks, strict=False))
         }
         # a hub lies in memory, so nobody takes it along; who waits for all, or at a gate, goes no further without one
         self.survives = all(ex.hub or ex.survives for ex in exchanges)
@@ -95,6 +97,8 @@ class Reach:
         self.member, self._missed, self._broken = member, set[int](), dict[int, int]()
         self._noted = self._moved[:, member].sum(axis=1)
         self._pushing: dict[int, Generator[Wire, Answer, None]] = {}
+        self._stepped: dict[int, int] = {}  # by slot: the version that the centre had when this member had stepped it
+        self.sick: bool | None = None  # whether gradients are no numbers, where somebody has looked
         for plan in plans if member == OWNER else ():
             self.centres[plan.slot].begin(plan.start)
         store.set(f"{name}/laid {member}", "")
@@ -104,6 +108,7 @@ class Reach:
     def join(self, replica: Replica, turns: Turns) -> None:
         """The replica whose parameters lie here."""
         self.replica, self.turns = replica, turns
+        self.slopes: Sequence[Tensor] = replica.slopes  # by place: the gradients of this step
         self._trades = any(desk.exchange.topology.trades for desk in replica.desks)
 
     def told_by(self, slot: int) -> Tensor:
@@ -122,9 +127,15 @@ class Reach:
         with self.shelf.locked(self.member) if self._trades else nullcontext(), self.shelf.writing():
             yield
 
+    @property
+    def steps(self) -> bool:
+        """Whether hubs are stepped with gradients as they are, wherever they lie: `slopes`."""
+        return all(centre.parts for centre in self.centres.values() if centre.exchange.updates_at_hub)
+
     def completed(self, steps: int) -> None:
         """This member has completed so many steps, as others see; between two of them it looks who still runs."""
         self.shelf.completed(steps)
+        self.slopes, self.sick = self.replica.slopes, None
         for member in range(self.shelf.size):
             self._lost(member)
 
@@ -185,14 +196,15 @@ class Reach:
 
     def push(self, slot: int, step: int, note: Note) -> None:
         """Play a hub's part for what this member tells it; the answer is taken up at once if it is due."""
-        round = self.replica.desks[slot].round
-        pushing = self.replica.push(slot, step)
-        wire = next(pushing)
-        note.send(slot, wire.body.nbytes)
-        centre = self.centres[slot]
-        self._pushing[slot] = pushing
-        with centre.held() as hub:
-            self._take(slot, hub.push(self.member, round, wire), note)
+        round, centre = self.replica.desks[slot].round, self.centres[slot]
+        if centre.parts:
+            self._step(slot, round, centre, note)
+        else:
+            self._pushing[slot] = pushing = self.replica.push(slot, step)
+            wire = next(pushing)
+            note.send(slot, wire.body.nbytes)
+            with centre.held() as hub:
+                self._take(slot, hub.push(self.member, round, wire), note)
         self._say_broken(slot)
         while self.turns.scripted and centre.owing:  # whoever is set free has its answer before anybody goes on
             time.sleep(NAP)
@@ -200,17 +212,53 @@ class Reach:
     def take_answer(self, slot: int, note: Note) -> None:
         """Take up what the hub says; waits where this member is too far ahead of the others."""
         centre, until = self.centres[slot], time.monotonic() + PATIENCE
-        centre.waits(self.member, slot in self._pushing)
+        centre.waits(self.member, slot in self._pushing or slot in self._stepped)
         self.turns.give_way()
-        while slot in self._pushing:
+        while slot in self._pushing or slot in self._stepped:
             if centre.open(self.member):
-                with centre.held() as hub:
-                    self._take(slot, hub.free(), note)
+                self._answer(slot, centre, note)
             elif time.monotonic() > until:
                 raise TimeoutError(f"member {self.member} waited {PATIENCE:.0f} s for others that are too far behind")
             else:
                 time.sleep(NAP)
         centre.waits(self.member, False)
+
+    def _step(self, slot: int, round: int, centre: Centre, note: Note) -> None:
+        """Step the centre with plain gradients; where nobody is waited for, it is taken up as each part is left."""
+        desk, ex = self.replica.desks[slot], centre.exchange
+        chosen = [self.slopes[place] for place in desk.chosen.places]
+        sick = bool(first_sick(desk.chosen.places, chosen) >= 0) if self.sick is None else self.sick
+        for slope in chosen if isinstance(ex.merge, Share) and not sick else ():
+            slope.mul_(1.0 / self.shelf.size)
+        free, span = ex.synchrony.staleness is None, desk.chosen.span
+        whole = self.shelf.mine if span is None else self.shelf.mine[span[0] : span[1]]
+        direct = free and span is not None
+        with self.still() if direct else nullcontext():
+            version, behind = centre.step(self.member, round, None if sick else chosen, whole if direct else None)
+        nbytes = desk.chosen.count * whole.element_size()
+        note.send(slot, nbytes)
+        note.aged(behind)
+        self._stepped[slot] = version
+        if direct:
+            self._took(slot, nbytes, note)
+        elif centre.open(self.member):
+            self._answer(slot, centre, note)
+
+    def _answer(self, slot: int, centre: Centre, note: Note) -> None:
+        if slot in self._pushing:
+            with centre.held() as hub:
+                self._take(slot, hub.free(), note)
+            return
+        chosen = self.replica.desks[slot].chosen
+        told = torch.empty_like(centre.hub.centre) if chosen.span is None else chosen.take(self.shelf.mine)
+        with self.still():
+            centre.show(self.member, told)
+            chosen.put(self.shelf.mine, told)
+        self._took(slot, told.nbytes, note)
+
+    def _took(self, slot: int, nbytes: int, note: Note) -> None:
+        note.hear(slot, nbytes)
+        self.replica.pushed(slot, self._stepped.pop(slot))
 
     def _take(self, slot: int, answers: list[tuple[int, Answer]], note: Note) -> None:
         """Take an answer up, if there is one, while the hub is held: its centre is the answer."""
@@ -228,8 +276,13 @@ class Reach:
             return
         shown = {partner: self._shown(slot, partner) for partner in partners}
         before = [self.shelf.version(partner) for partner in partners]
+        desk = self.replica.desks[slot]
         with self.still():
-            self.replica.pull(slot, weights, shown)
+            if len(partners) == len(weights) - 1 == 1 and desk.adopts and desk.chosen.span is not None:
+                mine = self._shown(slot, self.member)
+                torch.lerp(mine, shown[partners[0]], weights[partners[0]], out=mine)
+            else:
+                self.replica.pull(slot, weights, shown)
         after = [self.shelf.version(partner) for partner in partners]
         note.torn += sum(old != new or old % 2 for old, new in zip(before, after, strict=True))
         for partner in partners:

@@ -46,6 +46,10 @@ class Borrowed:
         """One over as many tensors as there are, each in the place of one of the user's."""
         return self.over(list(zip(self.homes, parameters, strict=True)))
 
+    def over_places(self, placed: Sequence[tuple[int, Tensor]]) -> torch.optim.Optimizer:
+        """One over tensors, or pieces of them, each given with its tensor's place."""
+        return self.over([(self.homes[place], tensor) for place, tensor in placed])
+
     def over(self, placed: Sequence[tuple[int, Tensor]]) -> torch.optim.Optimizer:
         """One over tensors that are given with the number of the user's param group they belong to."""
         made = copy(self.optimizer)

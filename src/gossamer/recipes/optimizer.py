@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -53,6 +53,15 @@ class Optimizer(Value):
             weight_decay=self.decay,
             nesterov=self.name == "nesterov",
         )
+
+    @property
+    def elementwise(self) -> bool:
+        """Whether a step of one number depends on its own past alone."""
+        return True
+
+    def over_places(self, placed: Sequence[tuple[int, torch.Tensor]]) -> torch.optim.Optimizer:
+        """One over tensors, or pieces of them, wherever they belong."""
+        return self.build([tensor for _, tensor in placed])
 
     def suits(self, strategy: AnyStrategy) -> None:
         """Refuse a strategy that this optimizer would spoil."""

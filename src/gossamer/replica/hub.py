@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -23,8 +23,15 @@ from gossamer.strategy import Exchange
 class Builder(Protocol):
     """Whatever makes the torch optimizer that steps the centre."""
 
+    @property
+    def elementwise(self) -> bool:
+        """Whether a step of one number depends on its own past alone, so that tensors may be cut anywhere."""
+
     def build(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
         """The torch optimizer over `parameters`."""
+
+    def over_places(self, placed: Sequence[tuple[int, Tensor]]) -> torch.optim.Optimizer:
+        """One over tensors, or pieces of them, each given with its tensor's place in the model."""
 
 
 @dataclass

@@ -100,17 +100,19 @@ class Replica:
         desk.version = answer.version
         self._adopt(desk, mine, answer.values)
 
+    def pushed(self, slot: int, version: int) -> None:
+        """What is exchanged with a hub was stepped with by somebody else, and taken up: the centre has this version."""
+        desk = self.desks[slot]
+        desk.pushes += 1
+        desk.version = version
+        self._mark(desk.chosen, False)
+
     def pull(self, slot: int, weights: Mapping[int, float], partners: Mapping[int, Tensor]) -> None:
         """Mix with partners' parameters as they were read; hearing nobody but oneself changes nothing."""
         desk = self.desks[slot]
         if set(weights) == {self.member}:
             return
         mine = desk.chosen.take(self.parameters)
-        if len(weights) == 2 and desk.adopts:
-            ((partner, weight),) = [item for item in weights.items() if item[0] != self.member]
-            torch.lerp(mine, partners[partner], weight, out=mine)
-            desk.chosen.put(self.parameters, mine)
-            return
         mixed = mine * weights[self.member]
         for partner, weight in weights.items():
             if partner != self.member:

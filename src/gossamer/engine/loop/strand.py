@@ -226,9 +226,19 @@ class Strand:
 
     def offer(self) -> None:
         """Lay gradients that a hub steps with where the stepper looks for them; nobody else steps with them."""
-        self._take_in(self.pushed)
-        if self.fabric.size > 1 and self.pushed:  # a hub passes over what is no number
-            self.noticed = first_sick(self.pushed, [self.replica.slopes[place] for place in self.pushed])
+        if not self.pushed:
+            return
+        reach = self.carrier if isinstance(self.carrier, Reach) else None
+        slopes = list(self.replica.slopes)
+        if reach is not None and reach.steps and self.scale == 1.0:  # read where autograd made them
+            for place in self.pushed:
+                slopes[place] = self._source(place)
+        else:
+            self._take_in(self.pushed)
+        if self.fabric.size > 1:  # a hub passes over what is no number
+            self.noticed = first_sick(self.pushed, [slopes[place] for place in self.pushed])
+        if reach is not None:
+            reach.slopes, reach.sick = slopes, self.noticed >= 0
         for place in self.pushed:
             self.tensors[place].grad = None
 
