@@ -159,6 +159,11 @@ class Centre:
         words[PUSHES + member] += 1  # it is mine to count; who waited for me may have what I left
         return version, behind
 
+    @property
+    def version(self) -> int:
+        """How many pushes were told of."""
+        return int(self._words[VERSION])
+
     def show(self, member: int, into: Tensor) -> None:
         """Let `into` be the centre, part by part."""
         for number, part in self._from(member):

@@ -17,11 +17,12 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, P
 from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo, RendezvousStoreInfo
 from torch.distributed.launcher.api import LaunchConfig
 
-from gossamer.engine.launch.failure import MOMENT, ended, notes_in
+from gossamer.engine.launch.failure import ended, notes_in
 from gossamer.engine.launch.meeting import Meeting
 from gossamer.engine.launch.ties import Ties
 
 LOOK = 0.5  # seconds
+SAID = 5.0  # seconds in which one of those that are left may say in which step another died
 
 
 class Elsewhere(Exception):
@@ -114,7 +115,7 @@ class Agent(LocalElasticAgent):
     def _tell(self, rank: int, code: int, pid: int) -> None:
         """Who is gone, how, and in which step, if one of the others soon says so."""
         host, note = self._ties.meeting.named(self._ties.meeting.number), notes_in(self._folder).get(pid)
-        step = self._ties.step_of(rank, MOMENT)
+        step = self._ties.step_of(rank, SAID)
         when = "" if step is None else f" in step {step}"
         print(f"gossamer: rank {rank} on {host} {ended(code)}{when}; the others go on", file=sys.stderr, flush=True)
         if note is not None and (why := note.traceback or note.message):  # nobody else shows it
