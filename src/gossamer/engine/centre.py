@@ -20,6 +20,7 @@ from torch import Tensor
 from gossamer.engine.part import WORDS, Part, Piece, Remembered, shared_out
 from gossamer.engine.shared.shelf import Shelf
 from gossamer.parts.merge import Adopt, Compensated, Elastic, Share
+from gossamer.parts.synchrony import Late
 from gossamer.parts.world import World
 from gossamer.replica import Chosen, Hub
 from gossamer.replica.hub import Builder
@@ -63,8 +64,12 @@ class Plan:
         """Where plain gradients are stepped with as they come, what is stepped under one lock."""
         if not self.exchange.updates_at_hub or type(self.exchange.merge) not in (Adopt, Share):
             return []
-        counts = [prod(shape) for shape in self.chosen.shapes]
-        return shared_out(counts, self.start.element_size(), inside=self.optimizer.elementwise)
+        counts, elementwise = [prod(shape) for shape in self.chosen.shapes], self.optimizer.elementwise
+        if self.exchange.synchrony.late is Late.DROP:  # the hub says who is late
+            return []
+        if not elementwise:  # it may look at all of its tensors at once
+            return [[Piece(tensor, 0, count) for tensor, count in enumerate(counts)]]
+        return shared_out(counts, self.start.element_size())
 
     def single(self, piece: Piece) -> dict[str, Kind]:
         """What is remembered of a piece that is no part of what is remembered of its tensor: counts of steps."""
@@ -156,8 +161,14 @@ class Centre:
                 if slopes is not None:
                     self.broken += part.step(slopes)
                 self._show(part, into)
-        words[PUSHES + member] += 1  # it is mine to count; who waited for me may have what I left
+        with self.shelf.fence:
+            words[PUSHES + member] += 1  # it is mine to count; who waited for me may have what I left
         return version, behind
+
+    def now(self) -> Hub:
+        """The hub as it is now."""
+        with self.held() as hub:
+            return hub
 
     @property
     def version(self) -> int:
@@ -185,6 +196,8 @@ class Centre:
         """My hub is what all are to go on from."""
         with self.shelf.locked(self._lock):
             self._write()
+            for member, count in self.hub.pushes.items():
+                self._words[PUSHES + member] = count
             for part in self.parts:
                 part.tell(self._kept, bool(self._words[STEPPED]))
 
@@ -217,8 +230,8 @@ class Centre:
     def _write(self) -> None:
         hub, words = self.hub, self._words
         words[VERSION], words[DROPPED], words[SPOILT] = hub.version, hub.dropped, hub.spoilt
-        for member, count in hub.pushes.items():
-            words[PUSHES + member] = count
+        if not self.parts:  # else members count their own pushes, whoever holds the hub
+            words[PUSHES + self.shelf.member] = hub.pushes[self.shelf.member]
         if self._steps is not None:
             words[STEPPED] |= self._steps.lay()
 
@@ -227,16 +240,29 @@ class Centre:
 
 
 def _template(builder: Builder, tensors: Sequence[Tensor]) -> Template | None:
-    """What an optimizer remembers of tensors after a first step, tried on others; None if more than tensors."""
+    """What an optimizer remembers of tensors from its first step on, tried on others; None if more than tensors."""
     tried = [torch.zeros_like(tensor) for tensor in tensors]
     try:
         optimizer = builder.build(tried)
-        for tensor in tried:
-            tensor.grad = torch.zeros_like(tensor)
-        optimizer.step()
+        before = _beside(optimizer)
+        found = []
+        for _ in range(2):
+            for tensor in tried:
+                tensor.grad = torch.zeros_like(tensor)
+            optimizer.step()
+            found.append([{n: v for n, v in optimizer.state[tensor].items() if v is not None} for tensor in tried])
     except Exception:  # an optimizer of the user's own may well need more than zeros
         return None
-    found = [{name: value for name, value in optimizer.state[tensor].items() if value is not None} for tensor in tried]
-    if not all(isinstance(value, Tensor) for each in found for value in each.values()):
+    plain = all(isinstance(value, Tensor) for each in found[1] for value in each.values())
+    if not plain or [each.keys() for each in found[0]] != [each.keys() for each in found[1]]:
         return None
-    return [{name: (tuple(value.shape), value.dtype) for name, value in each.items()} for each in found]
+    if _beside(optimizer) != before:
+        return None
+    return [{name: (tuple(value.shape), value.dtype) for name, value in each.items()} for each in found[1]]
+
+
+def _beside(optimizer: torch.optim.Optimizer) -> str:
+    """What an optimizer may remember beside its state, which nobody else would hear of."""
+    groups = [{name: value for name, value in held.items() if name != "params"} for held in optimizer.param_groups]
+    own = {n: v for n, v in vars(optimizer).items() if isinstance(v, int | float | Tensor) and not n.startswith("_")}
+    return repr((groups, own))

@@ -24,6 +24,11 @@ class Groups:
             self._made.append(made)
         return cast(dist.ProcessGroup, made)
 
+    def drop(self, group: dist.ProcessGroup) -> None:
+        """One that is used no more, though others may think it is: its connections end now."""
+        self._made = [made for made in self._made if made is not group]
+        dist.destroy_process_group(group)
+
     def close(self) -> None:
         """Nobody uses them any more; once is enough."""
         while self._made:

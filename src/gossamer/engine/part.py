@@ -13,6 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gossamer.parts.refusal import Refused
+from gossamer.replica.layout import flat_of
+
 BYTES = 1 << 23  # of a part, about: what was stepped is still near when it is read again
 STEPPED, BUSY, WORDS = range(3)  # a part's words: whether it was ever stepped, and whether it just is
 
@@ -29,12 +32,12 @@ class Piece:
     stop: int
 
 
-def shared_out(counts: Sequence[int], itemsize: int, *, inside: bool) -> list[list[Piece]]:
-    """Tensors of so many elements in parts of about as many bytes; `inside`: large ones may be cut anywhere."""
+def shared_out(counts: Sequence[int], itemsize: int) -> list[list[Piece]]:
+    """Tensors of so many elements in parts of about as many bytes; large ones are cut."""
     most = max(1, BYTES // itemsize)
     parts, held = list[list[Piece]]([[]]), 0
     for tensor, count in enumerate(counts):
-        pieces = -(-count // most) if inside else 1
+        pieces = -(-count // most)
         for number in range(pieces):
             piece = Piece(tensor, number * count // pieces, (number + 1) * count // pieces)
             if held and held + piece.stop - piece.start > most:
@@ -64,6 +67,9 @@ class Remembered:
             return False
         for tensor, kept in zip(self._tensors, self._kept, strict=True):
             state = self.optimizer.state[tensor]
+            if any(isinstance(value, Tensor) and name not in kept for name, value in state.items()):
+                new = sorted(state.keys() - kept.keys())
+                raise Refused(f"this {type(self.optimizer).__name__} remembers {new} only now", "another optimizer")
             for name, place in kept.items():
                 if state[name].data_ptr() != place.data_ptr():
                     place.copy_(state[name])
@@ -92,7 +98,9 @@ class Part:
         half, self.words[BUSY] = bool(self.words[BUSY]), 1
         self._remembered.recall(bool(self.words[STEPPED]))
         for view, piece in zip(self._views, self.pieces, strict=True):
-            view.grad = slopes[piece.tensor].view(-1)[piece.start : piece.stop].view(view.shape)
+            slope = slopes[piece.tensor]
+            flat = slope.view(-1) if slope.is_contiguous() else flat_of(slope)
+            view.grad = flat[piece.start : piece.stop].view(view.shape)
         self._remembered.optimizer.step()
         for view in self._views:
             view.grad = None

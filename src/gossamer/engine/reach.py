@@ -113,13 +113,12 @@ class Reach:
 
     def told_by(self, slot: int) -> Tensor:
         """A hub's centre as it is now; every member can tell."""
-        with self.centres[slot].held() as hub:
-            return hub.centre.clone()
+        return self.centres[slot].now().centre.clone()
 
     @property
     def hubs(self) -> dict[int, Hub]:
-        """The hubs, which one member keeps for all."""
-        return {slot: centre.hub for slot, centre in self.centres.items()} if self.member == OWNER else {}
+        """The hubs as they are now, which one member keeps for all."""
+        return {slot: centre.now() for slot, centre in self.centres.items()} if self.member == OWNER else {}
 
     @contextmanager
     def still(self) -> Iterator[None]:
@@ -136,7 +135,8 @@ class Reach:
         """This member has completed so many steps, as others see; between two of them it looks who still runs."""
         self.shelf.completed(steps)
         self.slopes, self.sick = self.replica.slopes, None
-        for member in range(self.shelf.size):
+        self.shelf.siblings.look()
+        for member in self.shelf.siblings.gone:
             self._lost(member)
 
     def told(self) -> Note:
@@ -157,7 +157,8 @@ class Reach:
     def close(self) -> None:
         """This member visits nobody any more; what it has can still be read. If others change it, it waits for them."""
         self.shelf.leave()
-        others = [member for member in range(self.shelf.size) if (self._trades or self.hubs) and member != self.member]
+        waits = self._trades or (self.member == OWNER and bool(self.centres))
+        others = [member for member in range(self.shelf.size) if waits and member != self.member]
         while not all(self.shelf.left(member) or self.shelf.lost(member) for member in others):
             time.sleep(NAP)
 
@@ -165,12 +166,9 @@ class Reach:
         """Memory goes with whoever still looks at it."""
 
     def rest(self, note: Note) -> None:
-        """Everything was answered; what lies in the inbox, and what the hubs remember, is taken to be kept."""
+        """Everything was answered; what lies in the inbox is taken to be kept."""
         for slot in self._inboxes:
             self._open(slot)
-        for centre in self.centres.values():
-            with centre.held():
-                pass
 
     def resume(self) -> None:
         """Parameters and memories are another run's: what the hubs are, their teller tells."""
@@ -203,7 +201,7 @@ class Reach:
             self._pushing[slot] = pushing = self.replica.push(slot, step)
             wire = next(pushing)
             note.send(slot, wire.body.nbytes)
-            with centre.held() as hub:
+            with self.still(), centre.held() as hub:  # always in this order
                 self._take(slot, hub.push(self.member, round, wire), note)
         self._say_broken(slot)
         while self.turns.scripted and centre.owing:  # whoever is set free has its answer before anybody goes on
@@ -246,7 +244,7 @@ class Reach:
 
     def _answer(self, slot: int, centre: Centre, note: Note) -> None:
         if slot in self._pushing:
-            with centre.held() as hub:
+            with self.still(), centre.held() as hub:
                 self._take(slot, hub.free(), note)
             return
         chosen = self.replica.desks[slot].chosen
@@ -266,8 +264,7 @@ class Reach:
             note.hear(slot, answer.values.nbytes)
             note.aged(answer.staleness)
             note.dropped += answer.dropped
-            with self.still():
-                conclude(self._pushing.pop(slot), answer)
+            conclude(self._pushing.pop(slot), answer)
 
     def _pull(self, slot: int, step: int, weights: Mapping[int, float], note: Note) -> None:
         """Mix with partners where they lie; a read during which one of them changed is torn, and counted."""
@@ -295,9 +292,10 @@ class Reach:
         if not mine and not self._lost(target):
             shown, box = self._shown(slot, self.member), self._boxes[slot, target]
             with self.shelf.locked(self._inbox_lock(slot, target)):
-                inbox = self._inboxes[slot][target][: shown.numel()]
-                inbox.add_(shown) if box[LETTERS] else inbox.copy_(shown)
-                box[LETTERS] += 1
+                inbox, letters = self._inboxes[slot][target][: shown.numel()], int(box[LETTERS])
+                box[LETTERS] = 0  # what is half laid in, by who dies here, counts for nothing
+                inbox.add_(shown) if letters else inbox.copy_(shown)
+                box[LETTERS] = letters + 1
                 box[AGE] = max(int(box[AGE]), self.shelf.steps(target) - step)
             note.send(slot, shown.nbytes)
             self._moved[HEARD, target, self.member, slot] += shown.nbytes

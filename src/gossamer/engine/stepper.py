@@ -25,7 +25,7 @@ from gossamer.parts.topology import Everyone, Neighbours
 from gossamer.records import SERVED, Event, Note, StepRecord
 from gossamer.replica import Chosen, Hub, Replica
 from gossamer.replica.hub import Builder
-from gossamer.strategy import Compute, Meet, Phase, Send, Settle, Update, phases, slots
+from gossamer.strategy import Compute, Meet, Phase, Send, Settle, Update, at, phases, slots
 
 Speaking = tuple[Generator[Wire, Heard, None], Pending]
 
@@ -49,19 +49,19 @@ class Stepper:
         self._read: torch.Tensor | None = None
         self.visits: Visits | Reach | None = None
         self._look()
-        self.hubs: dict[int, Hub] = {}
+        self._hubs: dict[int, Hub] = {}
         if isinstance(carrier, Reach):
-            self.visits, self.hubs = carrier, carrier.hubs
+            self.visits = carrier
             carrier.join(replica, turns)
         elif carrier is not None and any(ex.hub or ex.meets for ex in self.exchanges):
-            self.hubs = {
+            self._hubs = {
                 slot: Hub(ex, desk.chosen, desk.chosen.take(replica.layout.start), self.world, optimizer)
                 for slot, (ex, desk) in enumerate(zip(self.exchanges, replica.desks, strict=True))
                 if ex.hub and self.member == OWNER
             }
-            service = Service(carrier, self.hubs, replica, acknowledge=turns.scripted)
+            service = Service(carrier, self._hubs, replica, acknowledge=turns.scripted)
             self.visits = Visits(replica, service, Counter(carrier, acknowledged=turns.scripted), turns)
-        self.began = time.perf_counter()
+        self.began, self.step = time.perf_counter(), 0
         self.waiting: float | None = None
         self.note = Note()
         self._sent: list[int] = []  # buckets that have left, by slot, in this step
@@ -70,13 +70,22 @@ class Stepper:
         self._gated = any(ex.meets and ex.synchrony.staleness is not None for ex in self.exchanges)
 
     @property
+    def hubs(self) -> dict[int, Hub]:
+        """The hubs that this member keeps, as they are now."""
+        return self.visits.hubs if isinstance(self.visits, Reach) else self._hubs
+
+    def stepped_at_hubs(self) -> list[int]:
+        """The slots whose hubs step in the step that was begun last."""
+        return [slot for slot, ex in at(self.strategy, self.step) if ex.updates_at_hub]
+
+    @property
     def here(self) -> torch.Tensor:
         """Where the next gradient is taken: the parameters, or a copy of them where others may write meanwhile."""
         return self.replica.parameters if self._read is None else self._read
 
     def begin(self, step: int) -> None:
         """A step begins, as soon as the slowest member is near enough."""
-        self.note = Note()
+        self.note, self.step = Note(), step
         self._sent = [0] * len(self.exchanges)
         gate = next(phase.gate for phase in phases(self.strategy, step) if isinstance(phase, Compute))
         with self.span("wait"):
@@ -170,7 +179,7 @@ class Stepper:
 
     def resume(self, step: int) -> None:
         """Parameters and memories are those of another run that rested before this step."""
-        self._rested = step
+        self._rested = self.step = step
         if self.visits is not None:
             self.visits.completed(step)
             self.visits.resume()

@@ -19,6 +19,7 @@ from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.opening import open_session
 from gossamer.engine.loop.place import join
 from gossamer.engine.loop.tell import tell
+from gossamer.engine.lost import MemberLost
 from gossamer.engine.shared import kernel
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
@@ -74,20 +75,15 @@ class Training:
         """Between two steps: evaluate and save where it is time, and at the end."""
         last = step == self.job.steps
         if last or step % self.job.evaluate_every == 0:
-            self._evaluate()
+            try:
+                self._evaluate()
+            except MemberLost as lost:
+                if not self.session.survives:
+                    raise
+                self.session.say(f"step {step} is not evaluated: {lost}", aloud=False)
         if last or step % self.job.save_every == 0:
-            self._save(step)
+            self.checkpoints.save(step)
         self.course.rested()
-
-    def _save(self, step: int) -> None:
-        """Keep a checkpoint; of a member that is lost nothing can be kept, and what was kept before it stays."""
-        try:
-            if len(self.session.living.meet().present) == self.place.size:
-                self.checkpoints.save(step)
-        except RuntimeError as error:  # as it looks to who still meets one that dies just then
-            if not self.session.survives:
-                raise
-            self.session.say(f"step {step}: no checkpoint was kept: {str(error).splitlines()[0]}")
 
     def _resume(self) -> None:
         """Go on from a checkpoint, with the rates that this job says."""

@@ -49,12 +49,12 @@ def averaged(session: Session, models: Sequence[nn.Module]) -> Iterator[Meeting]
     met = session.living.meet()
     own = [strand.replica.parameters.clone() for strand in strands]
     kept = [buffer.clone() for buffer in buffers]
-    with torch.no_grad():
-        for strand in strands:
-            write(strand, agreed(strand, met))
-        for buffer in buffers:
-            buffer.copy_(mean(met.fabric, buffer))
     try:
+        with torch.no_grad():
+            for strand in strands:
+                write(strand, agreed(strand, met))
+            for buffer in buffers:
+                buffer.copy_(mean(met.fabric, buffer))
         yield met
     finally:
         with torch.no_grad():
@@ -105,7 +105,7 @@ def agreed(strand: Strand, met: Meeting) -> Tensor:
     if any(desk.exchange.carries_mass for desk in replica.desks):
         total /= mean(fabric, torch.tensor([mass], dtype=torch.float64, device=total.device)).to(total.dtype)
     for slot, desk in enumerate(replica.desks):
-        if desk.exchange.updates_at_hub and strand.stepper.visits is not None:
+        if slot in strand.stepper.stepped_at_hubs() and strand.stepper.visits is not None:
             first = replica.member == met.present[0]  # hubs that live with a member do so with the first, and it lives
             told = strand.stepper.visits.told_by(slot) if first else torch.zeros_like(desk.chosen.take(total))
             desk.chosen.put(total, mean(fabric, told) * len(met.present))

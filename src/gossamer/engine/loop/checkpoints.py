@@ -42,7 +42,21 @@ class Checkpoints:
         self.session.ends.append(self.words.end)
 
     def save(self, step: int, beside: object = None, things: Sequence[str] = ()) -> Path | None:
-        """All members save together, each with what it has `beside`; None where the disk failed one of them."""
+        """All members save together, each with what it has `beside`; None where the disk failed one of them, or one is
+        lost of whom nothing can be kept: what was kept before stays."""
+        session = self.session
+        if len(session.living.meet().present) < session.size:
+            return None
+        try:
+            return self._save(step, beside, things)
+        except RuntimeError as error:  # as it looks to who still meets one that dies just then
+            if not session.survives:
+                raise
+            self.words.hang_up()  # so that whoever still waits for it hears of it
+            self.warn(f"step {step}: no checkpoint was kept: {str(error).splitlines()[0]}")
+            return None
+
+    def _save(self, step: int, beside: object, things: Sequence[str]) -> Path | None:
         session, member = self.session, self.session.place.member
         rest(session)
         self.words.share("")  # from here on nobody changes anybody else's state

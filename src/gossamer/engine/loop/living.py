@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from gossamer.engine.fabrics import Fabric
 from gossamer.engine.fabrics.shared import Shared
+from gossamer.engine.loop.lookout import aside
 from gossamer.engine.reach import Reach
 
 if TYPE_CHECKING:
     from gossamer.engine.loop.session import Session
 
-NAP = 0.001  # seconds between two looks at who has come
+NAP, LONGEST = 0.001, 0.02  # seconds between two looks at who has come
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,15 @@ class Living:
         """Those who said that they are here. Whoever is dead says no more, so all that are left find the same."""
         store, place = self._session.place.store, self._session.place
         store.set(f"here/{number}/{place.member}", "")
-        for other in range(place.size):
-            while not store.check([f"here/{number}/{other}"]) and not reach.shelf.lost(other):
-                time.sleep(NAP)
+        shelf = reach.shelf
+        with aside.waiting():
+            for other in range(place.size):
+                nap = NAP
+                while not store.check([f"here/{number}/{other}"]):
+                    if shelf.left(other) or shelf.siblings.ended(other):
+                        break
+                    time.sleep(nap)
+                    nap = min(2.0 * nap, LONGEST)
         return [other for other in range(place.size) if store.check([f"here/{number}/{other}"])]
 
     def _among(self, present: tuple[int, ...]) -> Fabric:

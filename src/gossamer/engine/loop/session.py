@@ -95,7 +95,8 @@ class Session:
         if self.survives and member not in self.lost:
             self.lost[member] = step
             self.say(f"rank {member} was lost in step {step}; the others go on", member=member, aloud=False)
-            raw(self.place.store).set(lost_in(member), str(step))
+            with suppress(RuntimeError):  # the store may have lived with it
+                raw(self.place.store).set(lost_in(member), str(step))
 
     def part(self) -> None:
         """At the end of the script: hear the others out, unless this process fails, or another one did."""
@@ -144,6 +145,9 @@ class Session:
         courses, self.closing = self.courses, True
         if self.lookout is not None:
             self.lookout.rest()
+        for strand in [strand for course in courses for strand in course.strands]:
+            if isinstance(strand.carrier, Reach):  # nobody waits for this member at any of its gates
+                strand.carrier.shelf.leave()
         for course in courses:
             for strand in course.strands:
                 strand.stepper.close()

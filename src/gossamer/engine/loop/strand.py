@@ -226,20 +226,22 @@ class Strand:
 
     def offer(self) -> None:
         """Lay gradients that a hub steps with where the stepper looks for them; nobody else steps with them."""
-        if not self.pushed:
+        live = self.stepper.stepped_at_hubs()
+        pushed = sorted({place for slot in live for place in self.replica.desks[slot].chosen.places})
+        if not pushed:
             return
         reach = self.carrier if isinstance(self.carrier, Reach) else None
         slopes = list(self.replica.slopes)
         if reach is not None and reach.steps and self.scale == 1.0:  # read where autograd made them
-            for place in self.pushed:
+            for place in pushed:
                 slopes[place] = self._source(place)
         else:
-            self._take_in(self.pushed)
+            self._take_in(pushed)
         if self.fabric.size > 1:  # a hub passes over what is no number
-            self.noticed = first_sick(self.pushed, [slopes[place] for place in self.pushed])
+            self.noticed = first_sick(pushed, [slopes[place] for place in pushed])
         if reach is not None:
             reach.slopes, reach.sick = slopes, self.noticed >= 0
-        for place in self.pushed:
+        for place in pushed:
             self.tensors[place].grad = None
 
     @property

@@ -51,11 +51,11 @@ class Shelf:
         self.mine = self.replicas[member]
         self.mine.copy_(like)
         self.siblings = Siblings(store, name, member, size)
-        self._fence = threading.Lock()
+        self.fence = threading.Lock()  # taken around words, it orders memory on machines that need it
 
     def version(self, member: int) -> int:
         """How often a member's numbers were changed, times two; odd while they are."""
-        with self._fence:  # orders memory on machines that need it
+        with self.fence:  # orders memory on machines that need it
             return int(self._lines[member, VERSION])
 
     def steps(self, member: int) -> int:
@@ -83,12 +83,12 @@ class Shelf:
         """While a member's numbers change; it must be the only one to change them."""
         line = self._lines[self.member if member is None else member]
         line[VERSION] += 1
-        with self._fence:
+        with self.fence:
             pass
         try:
             yield
         finally:
-            with self._fence:
+            with self.fence:
                 pass
             line[VERSION] += 1
 
