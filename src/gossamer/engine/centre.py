@@ -100,7 +100,7 @@ class Centre:
 
     def __init__(self, plan: Plan, shelf: Shelf, lock: int, numbers: Sequence[Tensor], words: Words) -> None:
         self.exchange, self.shelf, self._lock, self._words = plan.exchange, shelf, lock, words
-        self.broken = 0  # pushes that ended half applied, with the process of who pushed
+        self.broken = 0  # pushes that were never finished, and ended with the process of who pushed
         rest, size = iter(numbers), shelf.size
         self.hub = hub = Hub(plan.exchange, plan.chosen, next(rest), plan.world, plan.optimizer, lies=True)
         hub.known = {member: next(rest) for member in hub.known}

@@ -95,7 +95,7 @@ class Part:
 
     def step(self, slopes: Sequence[Tensor]) -> bool:
         """Step with everybody's tensors' gradients; whether the one before died in the midst of its step."""
-        half, self.words[BUSY] = bool(self.words[BUSY]), 1
+        unfinished, self.words[BUSY] = bool(self.words[BUSY]), 1
         self._remembered.recall(bool(self.words[STEPPED]))
         for view, piece in zip(self._views, self.pieces, strict=True):
             slope = slopes[piece.tensor]
@@ -106,7 +106,7 @@ class Part:
             view.grad = None
         self.words[STEPPED] = self._remembered.lay()
         self.words[BUSY] = 0
-        return half
+        return unfinished
 
     def ask(self, whole: Kept) -> bool:
         """Let what is remembered of whole tensors be what was remembered last; whether anything is."""

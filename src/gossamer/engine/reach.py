@@ -293,7 +293,7 @@ class Reach:
             shown, box = self._shown(slot, self.member), self._boxes[slot, target]
             with self.shelf.locked(self._inbox_lock(slot, target)):
                 inbox, letters = self._inboxes[slot][target][: shown.numel()], int(box[LETTERS])
-                box[LETTERS] = 0  # what is half laid in, by who dies here, counts for nothing
+                box[LETTERS] = 0  # what is laid in partly, by who dies here, counts for nothing
                 inbox.add_(shown) if letters else inbox.copy_(shown)
                 box[LETTERS] = letters + 1
                 box[AGE] = max(int(box[AGE]), self.shelf.steps(target) - step)
@@ -348,7 +348,7 @@ class Reach:
         centre = self.centres[slot]
         while self._broken.get(slot, 0) < centre.broken:
             self._broken[slot] = self._broken.get(slot, 0) + 1
-            what = "a member died while it stepped the hub: that step is half applied"
+            what = "a member died while it stepped the hub: that step is applied in part"
             print(f"gossamer: slot {slot}: {what}", file=sys.stderr, flush=True)
 
 
