@@ -45,11 +45,11 @@ def test_a_cut_link_is_told_by_both_sides_in_time(tmp_path: Path) -> None:
         began = time.monotonic()
         lab.cut(0)
         lab.cut(3)
-        assert none_runs(found, 16.0)
+        assert none_runs(found, 20.0)
         took = time.monotonic() - began
         ends = [[each.ended(10.0) for each in both] for both in runs]
         addresses = [host.address for host in lab.hosts]
-    assert 5.0 < took < 13.0  # ten seconds, and the time to end
+    assert 5.0 < took < 16.0  # ten seconds, and the time that a busy machine takes to end
     for n, who in (
         (0, ["its worker 0 has", "its worker 1 has"]),
         (1, ["its 2 workers 0, 1 have", "its 2 workers 2, 3 have"]),

@@ -230,8 +230,9 @@ class Centre:
     def _write(self) -> None:
         hub, words = self.hub, self._words
         words[VERSION], words[DROPPED], words[SPOILT] = hub.version, hub.dropped, hub.spoilt
-        if not self.parts:  # else members count their own pushes, whoever holds the hub
-            words[PUSHES + self.shelf.member] = hub.pushes[self.shelf.member]
+        mine = self.shelf.member
+        if not self.parts and mine in hub.pushes:  # else members count their own pushes, whoever holds the hub
+            words[PUSHES + mine] = hub.pushes[mine]
         if self._steps is not None:
             words[STEPPED] |= self._steps.lay()
 
