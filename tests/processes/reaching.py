@@ -95,7 +95,7 @@ def bounded(store: dist.Store, member: int, size: int, steps: int, slack: int) -
             time.sleep(chance.random() * 0.02)
         replica.gradients.fill_(1e-4)
         reach.push(0, step, Note())
-        waits += 0 in reach._stepped
+        waits += 0 in reach.pushes._stepped
         reach.take_answer(0, Note())
         reach.completed(step + 1)
     reach.close()
@@ -114,7 +114,7 @@ def remembers(store: dist.Store, member: int, size: int, kind: str) -> list[floa
     reach.join(replica, Turns(store, "turns", member, size, [step % size for step in range(12)]))
     for step in range(12 // size):
         replica.gradients.copy_(torch.linspace(-1, 1, layout.length) * (step * size + member + 1))
-        reach.turns.take()
+        reach.pushes.turns.take()
         reach.meet(0, step, Note())
     reach.close()
     return reach.centres[0].hub.centre.tolist()

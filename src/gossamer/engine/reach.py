@@ -4,9 +4,8 @@ itself into an inbox, becomes the mean of two, or plays a hub's part; nobody ser
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import accumulate
 
@@ -16,24 +15,22 @@ from torch import Tensor
 from torch.distributed.distributed_c10d import Store
 
 from gossamer.engine.centre import Centre, Plan
-from gossamer.engine.loop.votes import first_sick
+from gossamer.engine.pushes import Pushes
 from gossamer.engine.shared.shelf import Shelf
 from gossamer.engine.turns import Turns
-from gossamer.engine.visits import OWNER
-from gossamer.parts.codec import Wire
-from gossamer.parts.merge import Adopt, Share
+from gossamer.engine.visits import OWNER, deal
+from gossamer.parts.merge import Adopt
 from gossamer.parts.payload import Payload
 from gossamer.parts.selection import Everything
-from gossamer.parts.topology import Into, Neighbours, Pair
 from gossamer.parts.world import World
 from gossamer.records import Note
-from gossamer.replica import Answer, Chosen, Hub, Layout, Replica, conclude
+from gossamer.replica import Chosen, Hub, Layout, Replica
 from gossamer.replica.hub import Builder
 from gossamer.strategy import AnyStrategy, Exchange, slots
 
 SENT, HEARD = range(2)
 LETTERS, AGE = range(2)  # of an inbox: how many lie there, and the age of the oldest
-NAP, PATIENCE = 0.0002, 1800.0  # seconds between two looks at how far the others are, and until they are given up
+NAP = 0.0002  # seconds between two looks at who has left
 
 
 class Reach:
@@ -94,11 +91,8 @@ class Reach:
         # a hub lies in memory, so nobody takes it along; who waits for all, or at a gate, goes no further without one
         self.survives = all(ex.hub or ex.survives for ex in exchanges)
         self.missed: Callable[[int, int], None] = lambda member, step: None  # told once of who died, and in which step
-        self.member, self._missed, self._broken = member, set[int](), dict[int, int]()
+        self.member, self._missed = member, set[int]()
         self._noted = self._moved[:, member].sum(axis=1)
-        self._pushing: dict[int, Generator[Wire, Answer, None]] = {}
-        self._stepped: dict[int, int] = {}  # by slot: the version that the centre had when this member had stepped it
-        self.sick: bool | None = None  # whether gradients are no numbers, where somebody has looked
         for plan in plans if member == OWNER else ():
             self.centres[plan.slot].begin(plan.start)
         store.set(f"{name}/laid {member}", "")
@@ -107,8 +101,8 @@ class Reach:
 
     def join(self, replica: Replica, turns: Turns) -> None:
         """The replica whose parameters lie here."""
-        self.replica, self.turns = replica, turns
-        self.slopes: Sequence[Tensor] = replica.slopes  # by place: the gradients of this step
+        self.replica = replica
+        self.pushes = Pushes(replica, self.shelf, turns, self.centres, self.still)
         self._trades = any(desk.exchange.topology.trades for desk in replica.desks)
 
     def told_by(self, slot: int) -> Tensor:
@@ -126,15 +120,10 @@ class Reach:
         with self.shelf.locked(self.member) if self._trades else nullcontext(), self.shelf.writing():
             yield
 
-    @property
-    def steps(self) -> bool:
-        """Whether hubs are stepped with gradients as they are, wherever they lie: `slopes`."""
-        return all(centre.parts for centre in self.centres.values() if centre.exchange.updates_at_hub)
-
     def completed(self, steps: int) -> None:
         """This member has completed so many steps, as others see; between two of them it looks who still runs."""
         self.shelf.completed(steps)
-        self.slopes, self.sick = self.replica.slopes, None
+        self.pushes.forget()
         self.shelf.siblings.look()
         for member in self.shelf.siblings.gone:
             self._lost(member)
@@ -177,96 +166,21 @@ class Reach:
 
     def meet(self, slot: int, step: int, note: Note) -> None:
         """Deal with the partner of this round, or with the hub, as it is right now."""
-        replica, ex = self.replica, self.replica.desks[slot].exchange
-        if ex.hub:
+        if self.replica.desks[slot].exchange.hub:
             self.push(slot, step, note)
             self.take_answer(slot, note)
-            return
-        match ex.topology.mixing(replica.member, ex.round(step), replica.world, slot):
-            case Neighbours(weights):
-                self._pull(slot, step, weights, note)
-            case Into(target):
-                self._tell(slot, step, target, note)
-            case Pair(partner):
-                self._trade(slot, step, partner, note)
-            case other:
-                raise AssertionError(f"{other} is not met")
+        else:
+            deal(self, self.replica, slot, step, note)
 
     def push(self, slot: int, step: int, note: Note) -> None:
-        """Play a hub's part for what this member tells it; the answer is taken up at once if it is due."""
-        round, centre = self.replica.desks[slot].round, self.centres[slot]
-        if centre.parts:
-            self._step(slot, round, centre, note)
-        else:
-            self._pushing[slot] = pushing = self.replica.push(slot, step)
-            wire = next(pushing)
-            note.send(slot, wire.body.nbytes)
-            with self.still(), centre.held() as hub:  # always in this order
-                self._take(slot, hub.push(self.member, round, wire), note)
-        self._say_broken(slot)
-        while self.turns.scripted and centre.owing:  # whoever is set free has its answer before anybody goes on
-            time.sleep(NAP)
+        """Play a hub's part for what this member tells it."""
+        self.pushes.push(slot, step, note)
 
     def take_answer(self, slot: int, note: Note) -> None:
-        """Take up what the hub says; waits where this member is too far ahead of the others."""
-        centre, until = self.centres[slot], time.monotonic() + PATIENCE
-        centre.waits(self.member, slot in self._pushing or slot in self._stepped)
-        self.turns.give_way()
-        while slot in self._pushing or slot in self._stepped:
-            if centre.open(self.member):
-                self._answer(slot, centre, note)
-            elif time.monotonic() > until:
-                raise TimeoutError(f"member {self.member} waited {PATIENCE:.0f} s for others that are too far behind")
-            else:
-                time.sleep(NAP)
-        centre.waits(self.member, False)
+        """Take up what the hub says, if it was not."""
+        self.pushes.take_answer(slot, note)
 
-    def _step(self, slot: int, round: int, centre: Centre, note: Note) -> None:
-        """Step the centre with plain gradients; where nobody is waited for, it is taken up as each part is left."""
-        desk, ex = self.replica.desks[slot], centre.exchange
-        chosen = [self.slopes[place] for place in desk.chosen.places]
-        sick = bool(first_sick(desk.chosen.places, chosen) >= 0) if self.sick is None else self.sick
-        for slope in chosen if isinstance(ex.merge, Share) and not sick else ():
-            slope.mul_(1.0 / self.shelf.size)
-        free, span = ex.synchrony.staleness is None, desk.chosen.span
-        whole = self.shelf.mine if span is None else self.shelf.mine[span[0] : span[1]]
-        direct = free and span is not None
-        with self.still() if direct else nullcontext():
-            version, behind = centre.step(self.member, round, None if sick else chosen, whole if direct else None)
-        nbytes = desk.chosen.count * whole.element_size()
-        note.send(slot, nbytes)
-        note.aged(behind)
-        self._stepped[slot] = version
-        if direct:
-            self._took(slot, nbytes, note)
-        elif centre.open(self.member):
-            self._answer(slot, centre, note)
-
-    def _answer(self, slot: int, centre: Centre, note: Note) -> None:
-        if slot in self._pushing:
-            with self.still(), centre.held() as hub:
-                self._take(slot, hub.free(), note)
-            return
-        chosen = self.replica.desks[slot].chosen
-        told = torch.empty_like(centre.hub.centre) if chosen.span is None else chosen.take(self.shelf.mine)
-        with self.still():
-            centre.show(self.member, told)
-            chosen.put(self.shelf.mine, told)
-        self._took(slot, told.nbytes, note)
-
-    def _took(self, slot: int, nbytes: int, note: Note) -> None:
-        note.hear(slot, nbytes)
-        self.replica.pushed(slot, self._stepped.pop(slot))
-
-    def _take(self, slot: int, answers: list[tuple[int, Answer]], note: Note) -> None:
-        """Take an answer up, if there is one, while the hub is held: its centre is the answer."""
-        for _, answer in answers:
-            note.hear(slot, answer.values.nbytes)
-            note.aged(answer.staleness)
-            note.dropped += answer.dropped
-            conclude(self._pushing.pop(slot), answer)
-
-    def _pull(self, slot: int, step: int, weights: Mapping[int, float], note: Note) -> None:
+    def pull(self, slot: int, step: int, weights: Mapping[int, float], note: Note) -> None:
         """Mix with partners where they lie; a read during which one of them changed is torn, and counted."""
         partners = [partner for partner in weights if partner != self.member]
         if any(self._lost(partner) for partner in partners):
@@ -287,7 +201,8 @@ class Reach:
             note.hear(slot, shown[partner].nbytes)
             self._moved[SENT, partner, self.member, slot] += shown[partner].nbytes
 
-    def _tell(self, slot: int, step: int, target: int, note: Note) -> None:
+    def tell(self, slot: int, step: int, target: int, note: Note) -> None:
+        """Lay oneself into the target's inbox where it lies, then take up one's own."""
         mine = target == self.member
         if not mine and not self._lost(target):
             shown, box = self._shown(slot, self.member), self._boxes[slot, target]
@@ -314,7 +229,7 @@ class Reach:
             desk.letters += int(box[LETTERS])
             box[LETTERS] = 0
 
-    def _trade(self, slot: int, step: int, partner: int, note: Note) -> None:
+    def trade(self, slot: int, step: int, partner: int, note: Note) -> None:
         """Both become the mean of the two, in one move; two locks are always taken in the same order."""
         if self._lost(partner):
             return
@@ -343,13 +258,6 @@ class Reach:
             self._missed.add(member)
             self.missed(member, self.shelf.steps(member))
         return True
-
-    def _say_broken(self, slot: int) -> None:
-        centre = self.centres[slot]
-        while self._broken.get(slot, 0) < centre.broken:
-            self._broken[slot] = self._broken.get(slot, 0) + 1
-            what = "a member died while it stepped the hub: that step is applied in part"
-            print(f"gossamer: slot {slot}: {what}", file=sys.stderr, flush=True)
 
 
 def _plain(ex: Exchange) -> bool:

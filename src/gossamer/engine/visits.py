@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager
+from typing import Protocol
 
 from torch import Tensor
 
@@ -22,6 +23,33 @@ from gossamer.replica import Answer, Replica, conclude
 
 PATIENCE = 120.0  # seconds a hub may take to answer before we say that it does not
 OWNER = 0  # the member that hubs live with
+
+
+class Partners(Protocol):
+    """How one partner is dealt with, whatever lies between."""
+
+    def pull(self, slot: int, step: int, weights: Mapping[int, float], note: Note) -> None:
+        """Mix with partners as they are now."""
+
+    def tell(self, slot: int, step: int, target: int, note: Note) -> None:
+        """Lay oneself into an inbox, and take up one's own."""
+
+    def trade(self, slot: int, step: int, partner: int, note: Note) -> None:
+        """Both become the mean of the two."""
+
+
+def deal(partners: Partners, replica: Replica, slot: int, step: int, note: Note) -> None:
+    """Deal with whom the topology names for this round."""
+    ex = replica.desks[slot].exchange
+    match ex.topology.mixing(replica.member, ex.round(step), replica.world, slot):
+        case Neighbours(weights):
+            partners.pull(slot, step, weights, note)
+        case Into(target):
+            partners.tell(slot, step, target, note)
+        case Pair(partner):
+            partners.trade(slot, step, partner, note)
+        case other:
+            raise AssertionError(f"{other} is not met")
 
 
 class Visits:
@@ -71,22 +99,10 @@ class Visits:
             self.take_answer(slot, note)
             return
         try:
-            self._meet(slot, step, note)
+            deal(self, self.replica, slot, step, note)
         except MemberLost:  # who is gone is met by nobody, and nothing is heard, as in a rehearsal
             if not ex.survives:
                 raise
-
-    def _meet(self, slot: int, step: int, note: Note) -> None:
-        replica, ex = self.replica, self.replica.desks[slot].exchange
-        match ex.topology.mixing(replica.member, ex.round(step), replica.world, slot):
-            case Neighbours(weights):
-                self._pull(slot, step, weights, note)
-            case Into(target):
-                self._tell(slot, step, target, note)
-            case Pair(partner):
-                self._trade(slot, step, partner, note)
-            case other:
-                raise AssertionError(f"{other} is not met")
 
     def push(self, slot: int, step: int, note: Note) -> None:
         """Tell a hub; its answer comes when it is due."""
@@ -122,7 +138,8 @@ class Visits:
             for _ in pushes:
                 self._answer(slot)
 
-    def _pull(self, slot: int, step: int, weights: Mapping[int, float], note: Note) -> None:
+    def pull(self, slot: int, step: int, weights: Mapping[int, float], note: Note) -> None:
+        """Partners show themselves when they are asked to."""
         like, shown = self.replica.shown(slot), {}
         for partner in weights:
             if partner != self.replica.member:
@@ -132,7 +149,8 @@ class Visits:
         with self.service.lock:
             self.replica.pull(slot, weights, shown)
 
-    def _tell(self, slot: int, step: int, target: int, note: Note) -> None:
+    def tell(self, slot: int, step: int, target: int, note: Note) -> None:
+        """The target keeps an inbox."""
         mine = target == self.replica.member
         try:
             if not mine:
@@ -144,7 +162,8 @@ class Visits:
             with self.service.lock:
                 self.replica.take_up(slot, 2 if mine else 1)
 
-    def _trade(self, slot: int, step: int, partner: int, note: Note) -> None:
+    def trade(self, slot: int, step: int, partner: int, note: Note) -> None:
+        """The partner becomes the mean of what it is then and what this member was."""
         with self.service.lock:
             mine = self.replica.shown(slot).clone()
         theirs, done = self.counter.trade(partner, slot, mine)

@@ -18,8 +18,9 @@ from gossamer.engine.loop.due import Due, among_all, among_members
 from gossamer.engine.loop.place import Place
 from gossamer.engine.loop.shard import Shard
 from gossamer.engine.loop.stays import Stays
-from gossamer.engine.loop.votes import first_sick, row, uses
+from gossamer.engine.loop.votes import row, uses
 from gossamer.engine.reach import Reach
+from gossamer.engine.sick import first_sick
 from gossamer.engine.stepper import Stepper
 from gossamer.engine.turns import Turns
 from gossamer.parts.refusal import Refused
@@ -232,7 +233,7 @@ class Strand:
             return
         reach = self.carrier if isinstance(self.carrier, Reach) else None
         slopes = list(self.replica.slopes)
-        if reach is not None and reach.steps and self.scale == 1.0:  # read where autograd made them
+        if reach is not None and reach.pushes.steps and self.scale == 1.0:  # read where autograd made them
             for place in pushed:
                 slopes[place] = self._source(place)
         else:
@@ -240,7 +241,7 @@ class Strand:
         if self.fabric.size > 1:  # a hub passes over what is no number
             self.noticed = first_sick(pushed, [slopes[place] for place in pushed])
         if reach is not None:
-            reach.slopes, reach.sick = slopes, self.noticed >= 0
+            reach.pushes.slopes, reach.pushes.sick = slopes, self.noticed >= 0
         for place in pushed:
             self.tensors[place].grad = None
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-from torch import Tensor
-
 WORD = 62  # yes or no for so many tensors goes into one number of a vote
 
 
@@ -19,11 +16,3 @@ def row(sick: int, used: Sequence[bool]) -> list[int]:
 def uses(said: Sequence[int], place: int) -> bool:
     """Whether the member that said so used a tensor."""
     return bool(said[2 + place // WORD] >> place % WORD & 1)
-
-
-def first_sick(places: Sequence[int], grads: Sequence[Tensor | None]) -> int:
-    """The first place whose gradient holds a NaN or an infinity, or -1."""
-    held = [(place, grad) for place, grad in zip(places, grads, strict=True) if grad is not None and grad.numel()]
-    if not held or bool(torch.isfinite(torch.stack([grad.sum() for _, grad in held])).all()):
-        return -1  # a sum is quick, and what is no number spoils it
-    return next((place for place, grad in held if not bool(torch.isfinite(grad).all())), -1)
