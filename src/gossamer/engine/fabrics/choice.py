@@ -19,7 +19,8 @@ MASTERS: tuple[Route, ...] = (Native(), Direct(), Doubling(), HalvingDoubling(),
 COLUMNS: tuple[Route, ...] = (Native(),)  # a direct one was among the slowest of most probes: twice the messages
 FAR: tuple[Route, ...] = (Native(), Ring())  # among masters, and columns: what may be best for long mixes
 REPEATS, LONG = (5, 3), 0.04  # of a short and of a long probe; seconds that a long one may take
-FARTHEST, TURNS, PATIENCE = 16 << 20, 2, 0.25  # bytes, turns and seconds of a far probe
+# bytes, turns and seconds of a far probe: in 0.25 s, 4 MB at 200 Mbit/s, it could not tell what is best for 16 MB
+FARTHEST, TURNS, PATIENCE = 16 << 20, 2, 1.0
 LEAST, MOST, APART = 1 << 16, 4 << 20, 16  # bytes of a long probe; how many times as long as a short one it is
 
 
@@ -94,16 +95,16 @@ class Choice:
 _known: WeakKeyDictionary[dist.ProcessGroup, Choice] = WeakKeyDictionary()
 
 
-def measured(across: Across) -> Choice:
-    """What mixes cost, measured once among these processes."""
+def measured(across: Across, most: int) -> Choice:
+    """What mixes of up to `most` bytes cost, measured once among these processes."""
     everybody = dist.group.WORLD
     assert everybody is not None
     if everybody not in _known:
-        _known[everybody] = _measure(across)
+        _known[everybody] = _measure(across, most)
     return _known[everybody]
 
 
-def _measure(across: Across) -> Choice:
+def _measure(across: Across, most: int) -> Choice:
     """Play all ways in turns, with two lengths, all members together. A turn took as long as the slowest of them took,
     and a way takes the median of its turns: so one that was disturbed counts for nothing, and all choose alike."""
     ways = [Way(False, among) for among in MASTERS]
@@ -120,7 +121,7 @@ def _measure(across: Across) -> Choice:
     add = torch.tensor(_adding(), dtype=torch.float64)
     dist.broadcast(add, 0)
     seen = tuple(zip(ways, zip(short, long_ones, strict=True), strict=True))
-    reach = int(min(FARTHEST, long * max(1.0, PATIENCE / max(1e-9, long_ones[0]))))
+    reach = int(min(FARTHEST, max(most, long), long * max(1.0, PATIENCE / max(1e-9, long_ones[0]))))
     times = _agreed([[_timed(across, way, reach) for way in far] for _ in range(TURNS)])
     hosts, per_host = len(across.hosts), len(across.hosts[0])
     return Choice(hosts, per_host, lengths, seen, float(add), reach, tuple(zip(far, times, strict=True)))

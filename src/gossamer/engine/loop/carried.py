@@ -11,7 +11,7 @@ from gossamer.engine.broken import Broken
 from gossamer.engine.fabrics import Fabric
 from gossamer.engine.fabrics.across import Across
 from gossamer.engine.fabrics.alone import Alone
-from gossamer.engine.fabrics.choice import measured
+from gossamer.engine.fabrics.choice import FARTHEST, measured
 from gossamer.engine.fabrics.hosts import Hosts
 from gossamer.engine.fabrics.over_torch import OverTorch
 from gossamer.engine.fabrics.shared import Shared
@@ -54,7 +54,8 @@ def fabrics(place: Place, asked: str, named: Sequence[Named]) -> list[Callable[[
     def hosts() -> Fabric:
         _refuse_scarce(place, here, named)
         across = Across(place.member, place.hosts, place.groups, place.store)
-        beyond, choice = torch_(), measured(across)
+        most = sum(t.nbytes for each in named for _, t in each) or FARTHEST
+        beyond, choice = torch_(), measured(across, most)
         if place.member == 0:
             tell(choice.told())
         return Hosts(beyond, Shared(beyond, place.store, f"memory of host {across.host}", here), across, choice)
