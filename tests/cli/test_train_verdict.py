@@ -167,6 +167,6 @@ def test_a_live_terminal_is_left_clean() -> None:
         progress.show(tally)
         tally.take([StepRecord(0, 0, 0.01, 0.5, USUAL, {}, {})])
         progress.show(tally)
-        progress.hear(0, "a worker's own [bold]words[/bold]")
+        progress.hear("0", "a worker's own [bold]words[/bold]")
     assert "starting the workers" in text.getvalue() and "step 1/100" in text.getvalue()
     assert "a worker's own [bold]words[/bold]" in text.getvalue()

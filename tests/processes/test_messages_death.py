@@ -15,16 +15,18 @@ from gossamer.engine.launch.start import environment, start
 
 ROOT = Path(__file__).parent.parent.parent
 WORLD = 4
+FAILURE = "gossamer.engine.lost.MemberLost: "
+SLACK = 3.0  # seconds that a busy machine takes longer
 
 
 class Scene:
     """Processes that exchange, and what they say, in order."""
 
-    def __init__(self, folder: Path, script: str, world: int) -> None:
+    def __init__(self, folder: Path, script: str, world: int, servers: int = 0) -> None:
         self.said: queue.Queue[tuple[int, str]] = queue.Queue()
         self.processes = []
-        for rank in range(world):
-            env = environment(rank, world, folder, [str(ROOT)])
+        for rank in range(world + servers):
+            env = environment(rank, world, folder, [str(ROOT)], servers)
             self.processes.append(start(["-m", f"tests.processes.{script}"], env, subprocess.PIPE, subprocess.STDOUT))
             threading.Thread(target=self._listen, args=(rank,), daemon=True).start()
 
@@ -35,12 +37,13 @@ class Scene:
             self.said.put((rank, line.rstrip("\n")))
 
     def hear(self, words: str, ranks: set[int], seconds: float) -> dict[int, str]:
-        """The first line of each of these members that begins with a word; nobody may fail meanwhile."""
+        """The first line of each of these members that begins with a word; else nobody may fail meanwhile."""
         found: dict[int, str] = {}
         until = time.monotonic() + seconds
         while found.keys() < ranks:
             rank, line = self.said.get(timeout=max(0.0, until - time.monotonic()))
-            assert re.match("ready|visits|lost|closed|gossamer: ", line), f"member {rank}: {line}"
+            failing = words.startswith(FAILURE)
+            assert failing or re.match("ready|visits|lost|closed|gossamer: ", line), f"member {rank}: {line}"
             if rank in ranks and line.startswith(words):
                 found.setdefault(rank, line)
         return found
@@ -80,19 +83,33 @@ def test_the_rest_name_the_dead_and_go_on(tmp_path: Path) -> None:
         scene.end()
 
 
-def test_a_hub_and_its_members_train_on_without_the_dead(tmp_path: Path) -> None:
+def test_a_member_takes_its_shard_of_the_hub_along(tmp_path: Path) -> None:
     scene, rest = Scene(tmp_path, "outliving", 3), {0, 2}
     try:
         scene.hear("visits", {0, 1, 2}, 60.0)
         scene.processes[1].kill()
-        for line in scene.hear("gossamer: member 1", rest, 10.0).values():
+        began = time.monotonic()
+        for line in scene.hear(f"{FAILURE}member 1", rest, 10.0).values():
             assert re.search(r"member 1 \(host 0, 127\.0\.0\.1:\d+\) is gone: its connection broke", line)
+            assert "it kept shard 1 of 3 of the hub of slot 0, and nobody else has it" in line
+        assert all(scene.processes[rank].wait(15.0) for rank in rest)
+        assert time.monotonic() - began < 5.0 + SLACK
+    finally:
+        scene.end()
+
+
+def test_where_a_server_keeps_the_hub_the_others_train_on(tmp_path: Path) -> None:
+    scene, rest = Scene(tmp_path, "outliving", 3, servers=1), {0, 2}
+    try:
+        scene.hear("visits", {0, 1, 2}, 60.0)
+        scene.processes[1].kill()
+        time.sleep(1.0)
         while not scene.said.empty():
             scene.said.get()
         scene.hear("visits", rest, 15.0)
         for rank in rest:
             scene.processes[rank].stdin.close()  # type: ignore[union-attr]
         scene.hear("closed", rest, 15.0)
-        assert [scene.processes[rank].wait(15.0) for rank in sorted(rest)] == [0, 0]
+        assert [scene.processes[number].wait(15.0) for number in (0, 2, 3)] == [0, 0, 0], "the server ends, too"
     finally:
         scene.end()

@@ -54,7 +54,7 @@ def ended(*words: str, folder: Path) -> tuple[int, str, str]:
 def test_every_flag_of_torchrun_is_there_and_means_the_same() -> None:
     theirs = {option: action for action in get_args_parser()._actions for option in action.option_strings}
     ours = {option: action for action in parser()._actions for option in action.option_strings}
-    assert set(ours) - set(theirs) == {"--strategy", "--fabric", "--journal", "--interface", "--key-file"}
+    assert set(ours) - set(theirs) == {"--strategy", "--fabric", "--journal", "--servers", "--interface", "--key-file"}
     for option, action in theirs.items():
         same = ours[option]
         assert (same.dest, same.default, same.nargs, same.type is action.type or option.startswith("--dup")) == (

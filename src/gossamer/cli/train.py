@@ -38,6 +38,9 @@ def train(
     file: Annotated[Path | None, typer.Argument(metavar="RUN.toml", help="The settings, as a run file.")] = None,
     strategy: Annotated[str, typer.Option(metavar="EXPR", help="A name or an expression.")] = DEFAULTS.strategy,
     workers: Annotated[int, typer.Option(help="How many worker processes.")] = DEFAULTS.workers,
+    servers: Annotated[
+        int, typer.Option(help="Processes of their own that keep hubs. Default: workers keep them.")
+    ] = DEFAULTS.servers,
     seed: Annotated[int, typer.Option(help="Of the model, the samples and every draw.")] = DEFAULTS.seed,
     task: Annotated[
         str, typer.Option(help="digits, characters, idx, or your module:function.", rich_help_panel=_WHAT)

@@ -14,6 +14,7 @@ from gossamer.cli.train_screen import draw
 from gossamer.cli.train_signals import Stopped, Wishes
 from gossamer.cli.train_verdict import Verdict, verdict
 from gossamer.engine.launch.failure import Death, ended
+from gossamer.engine.launch.start import party
 from gossamer.records.tail import Tail
 from gossamer.records.tally import Tally
 
@@ -49,7 +50,13 @@ def play(request: Request, run: Kept, resumed: int | None, where: Sequence[str])
             step = tally.lose(death.rank)
             progress.say(f"rank {death.rank} {ended(death.code)} in step {step}; the others go on")
 
-        workers = (request.world.size, {"GOSSAMER_JOB": str(run.folder / JOB)}, where, progress.hear)
+        job = {"GOSSAMER_JOB": str(run.folder / JOB)}
+        size = request.world.size
+
+        def hear(rank: int, line: str) -> None:
+            progress.hear(str(rank) if rank < size else party(rank, size), line)
+
+        workers = (size, job, where, hear, request.settings.servers)
         ending = _watched(workers, look, lost)
         for tail in tails:
             tally.take(tail.rest())
@@ -65,7 +72,7 @@ def _tail(run: Kept, member: int) -> Tail:
 
 
 def _watched(
-    started: tuple[int, dict[str, str], Sequence[str], Callable[[int, str], None]],
+    started: tuple[int, dict[str, str], Sequence[str], Callable[[int, str], None], int],
     look: Callable[[], None],
     lost: Callable[[Death], None],
 ) -> Ending:

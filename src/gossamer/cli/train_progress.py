@@ -67,9 +67,9 @@ class Progress:
             self._last = said
             self.console.print(Text(said))
 
-    def hear(self, rank: int, line: str) -> None:
-        """What a worker printed, a line as long as it was."""
-        self.console.print(Text(f"[{rank}] {line}", style="dim"), soft_wrap=True)
+    def hear(self, who: str, line: str) -> None:
+        """What a worker or a server printed, a line as long as it was."""
+        self.console.print(Text(f"[{who}] {line}", style="dim"), soft_wrap=True)
 
     def say(self, what: str) -> None:
         """What befell the run."""

@@ -68,7 +68,7 @@ def check(resolved: Resolved, where: Sequence[str]) -> Request:
     said = resolved.settings
     _numbers(said)
     strategy, world = parse(said.strategy), World(said.workers, said.seed)
-    fits(strategy, world)
+    fits(strategy, world, said.servers)
     asked.misfortune(said.trouble).fits(world.size)
     if said.fabric not in FABRICS:
         raise Refused(
@@ -82,7 +82,7 @@ def check(resolved: Resolved, where: Sequence[str]) -> Request:
 
 
 def _numbers(said: Settings) -> None:
-    for name, least, most in (("workers", 1, MOST), ("batch", 1, 10**9), ("keep", 2, 10**6)):
+    for name, least, most in (("workers", 1, MOST), ("servers", 0, MOST), ("batch", 1, 10**9), ("keep", 2, 10**6)):
         whole("train", name, getattr(said, name), least, most)
     for name in ("steps", "evaluate_every", "save_every"):
         if getattr(said, name) is not None:

@@ -56,8 +56,19 @@ def _speed(found: Verdict) -> Iterator[tuple[str, Text]]:
     yield "efficiency", Text(f"{found.efficiency:.0%} of the time is compute{_crowded(found.request.world.size)}")
     each = told_bytes(found.sent / found.played)
     yield "bytes", Text(f"{told_bytes(found.sent)} sent per member, {each} a step")
+    if (words := _relaxed(found)) is not None:
+        yield "relaxed", Text(words)
     if found.request.world.size > 1 and found.step:
         yield "slowest", Text(why_slow(found.slow) if found.slow is not None else even(found.spread))
+
+
+def _relaxed(found: Verdict) -> str | None:
+    """How far what was used lay behind, where nobody waits for all."""
+    mean, most = found.stale
+    told = [f"staleness {mean:.1f} in the mean, {most:,} at most"] if most else []
+    told += [f"{found.dropped:,} contribution{'s' * (found.dropped > 1)} too late"] if found.dropped else []
+    told += [f"{found.torn:,} torn read{'s' * (found.torn > 1)}"] if found.torn else []
+    return "; ".join(told) or None
 
 
 def _events(found: Verdict) -> Iterator[tuple[str, Text]]:

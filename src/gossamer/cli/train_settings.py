@@ -17,6 +17,7 @@ class Settings:
 
     strategy: str = "allreduce"
     workers: int = 4
+    servers: int = 0
     seed: int = 0
     task: str = "digits"
     options: dict[str, Any] = field(default_factory=dict)

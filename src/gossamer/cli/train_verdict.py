@@ -32,6 +32,9 @@ class Verdict:
     efficiency: float
     exchange: float
     sent: float
+    stale: tuple[float, int]  # how old the oldest thing that a step used was: the mean over steps, and the most
+    dropped: int  # contributions that came too late
+    torn: int  # reads of a partner that was writing
     slow: Slow | None
     spread: float  # the slowest member's own seconds over those of the others
     events: Sequence[Event]
@@ -66,6 +69,9 @@ def verdict(request: Request, folder: Path, tally: Tally, failure: str | None, r
         efficiency=summary.efficiency(split),
         exchange=summary.exchange_share(split),
         sent=tally.sent,
+        stale=_stale(tally),
+        dropped=tally.dropped,
+        torn=tally.torn,
         slow=summary.slowest(tally.splits),
         spread=summary.spread(tally.splits),
         events=[event for event in tally.events if event.what != SERVED],
@@ -74,3 +80,9 @@ def verdict(request: Request, folder: Path, tally: Tally, failure: str | None, r
         failure=failure or diverged,
         resumed=resumed,
     )
+
+
+def _stale(tally: Tally) -> tuple[float, int]:
+    total = sum(tally.staleness.values())
+    aged = sum(age * count for age, count in tally.staleness.items())
+    return aged / max(1, total), max(tally.staleness, default=0)

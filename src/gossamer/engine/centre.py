@@ -17,13 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gossamer.engine.part import WORDS, Part, Piece, Remembered, shared_out
+from gossamer.engine.part import WORDS, Part, Remembered, shared_out
 from gossamer.engine.shared.shelf import Shelf
 from gossamer.parts.merge import Adopt, Compensated, Elastic, Share
 from gossamer.parts.synchrony import Late
 from gossamer.parts.world import World
 from gossamer.replica import Chosen, Hub
 from gossamer.replica.hub import Builder
+from gossamer.replica.stretch import Piece
 from gossamer.strategy import Exchange
 
 VERSION, DROPPED, SPOILT, BUSY, STEPPED, PUSHES = range(6)  # its words; then each member's pushes, who waits; parts'

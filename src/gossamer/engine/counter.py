@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from collections import deque
 
+import torch
 from torch import Tensor
 
-from gossamer.engine.lines import PULL, PUSH, TAKEN, TELL, TRADE, WIRES, Lines, Said
+from gossamer.engine.lines import (
+    GO_ON,
+    LAY,
+    PULL,
+    PUSH,
+    RATES,
+    SHOW,
+    STATE,
+    TAKEN,
+    TELL,
+    TRADE,
+    WIRES,
+    Lines,
+    Said,
+)
 from gossamer.parts.codec import Wire
 from gossamer.replica import Answer
 
@@ -45,6 +60,30 @@ class Counter:
         values, (version, staleness, dropped, _) = self._hear(owner, slot, like)
         return Answer(values, version, staleness, bool(dropped))
 
+    def lay(self, owner: int, slot: int, values: Tensor) -> None:
+        """Let a server's shard be these values, with nothing remembered."""
+        self._lines.ask(owner, LAY, slot, body=flat(values))
+        self._taken(owner)
+
+    def show(self, owner: int, slot: int, like: Tensor) -> Tensor:
+        """A server's shard as it is now."""
+        self._lines.ask(owner, SHOW, slot)
+        return self._hear(owner, slot, like)[0]
+
+    def rates(self, owner: int, told: bytes) -> None:
+        """Tell a server the settings of this member's optimizer; what is pushed from now on is stepped with by them."""
+        self._lines.ask(owner, RATES, body=as_body(told))
+
+    def state(self, owner: int, slot: int) -> bytes:
+        """All that must outlive a server's shard."""
+        self._lines.ask(owner, STATE, slot)
+        return as_bytes(self._hear(owner, slot, torch.empty(0))[0])
+
+    def go_on(self, owner: int, slot: int, state: bytes) -> None:
+        """Let a server's shard go on from a state."""
+        self._lines.ask(owner, GO_ON, slot, body=as_body(state))
+        self._taken(owner)
+
     def _hear(self, owner: int, slot: int, like: Tensor) -> tuple[Tensor, tuple[int, ...]]:
         key = (owner, slot)
         while not self._answers.get(key):
@@ -55,7 +94,12 @@ class Counter:
 
     def _await_taken(self, owner: int) -> None:
         """In a scripted order, go on only when what was said has been taken."""
-        while self._acknowledged and not self._next(owner):
+        if self._acknowledged:
+            self._taken(owner)
+
+    def _taken(self, owner: int) -> None:
+        """Go on when what was said last has been taken."""
+        while not self._next(owner):
             pass
 
     def _next(self, owner: int) -> bool:
@@ -69,3 +113,13 @@ class Counter:
 def flat(tensor: Tensor) -> Tensor:
     """A body that can travel: in the host's memory, in one piece."""
     return tensor.detach().contiguous().cpu()
+
+
+def as_body(told: bytes) -> Tensor:
+    """Bytes as a body."""
+    return torch.frombuffer(bytearray(told), dtype=torch.uint8)
+
+
+def as_bytes(body: Tensor) -> bytes:
+    """The inverse."""
+    return bytes(body.numpy().data)

@@ -24,6 +24,12 @@ class Groups:
             self._made.append(made)
         return cast(dist.ProcessGroup, made)
 
+    def among(self, ranks: Sequence[int]) -> dist.ProcessGroup:
+        """One of some processes, which nobody else has to know of."""
+        made: Any = dist.new_group(list(ranks), backend="gloo", use_local_synchronization=True)
+        self._made.append(made)
+        return cast(dist.ProcessGroup, made)
+
     def drop(self, group: dist.ProcessGroup) -> None:
         """One that is used no more, though others may think it is: its connections end now."""
         self._made = [made for made in self._made if made is not group]

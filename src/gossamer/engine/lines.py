@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
@@ -11,10 +12,10 @@ from torch import Tensor
 
 from gossamer.parts.codec import Each, Max, Mean
 
-PULL, TELL, TRADE, PUSH, BYE, TAKEN, ANSWER, REST = KINDS = range(8)
+PULL, TELL, TRADE, PUSH, BYE, TAKEN, ANSWER, REST, LAY, SHOW, RATES, STATE, GO_ON = KINDS = range(13)
 REPLIES = (TAKEN, ANSWER)
-LOST = 8  # the carrier's own word: a member is gone; between carriers, that they hear each other no more
-GOT = 9  # between carriers only: so many asks of yours were taken up
+LOST = 13  # the carrier's own word: a member is gone; between carriers, that they hear each other no more
+GOT = 14  # between carriers only: so many asks of yours were taken up
 WIRES: tuple[type[Mean] | type[Max] | type[Each], ...] = (Mean, Max, Each)
 DTYPES = (
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,
@@ -46,7 +47,11 @@ class Lines(Protocol):
     name: str | None  # None where torch carries them, as it does all else
     survives: bool  # whether the death of one member is only its own
     member: int
-    size: int
+    size: int  # of members and servers
+    servers: Sequence[int]  # who keeps hubs and does nothing else; they come after all members
+
+    def gone(self, member: int) -> bool:
+        """Whether a member has died or said goodbye, as far as is known."""
 
     def serve(self, unheard: int) -> None:
         """A service begins, which never has more than `unheard` replies to one member under way."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
@@ -23,11 +24,16 @@ class OverGloo:
 
     name: str | None = None
     survives = False
+    servers: Sequence[int] = ()
 
     def __init__(self, asks: dist.ProcessGroup, replies: dist.ProcessGroup) -> None:
         self.member, self.size = dist.get_rank(), dist.get_world_size()
         self._asks, self._replies, self._unheard = asks, replies, 0
         self._leaving: dict[int, deque[tuple[dist.Work | None, Tensor]]] = {}
+
+    def gone(self, member: int) -> bool:
+        """Nobody knows: the death of one is an error for all."""
+        return False
 
     def serve(self, unheard: int) -> None:
         """A service begins, which never has more than `unheard` replies to one member under way."""

@@ -6,7 +6,6 @@ What the optimizer remembers lies where all members see it, so that whoever step
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,21 +14,13 @@ from torch import Tensor
 
 from gossamer.parts.refusal import Refused
 from gossamer.replica.layout import flat_of
+from gossamer.replica.stretch import Piece
 
 BYTES = 1 << 23  # of a part, about: parts of 2 MB took 4 ms of a step more, for calls of the optimizer
 STEPPED, BUSY, WORDS = range(3)  # a part's words: whether it was ever stepped, and whether it just is
 
 Words = np.ndarray[Any, np.dtype[np.int64]]
 Kept = list[dict[str, Tensor]]  # by tensor: what is remembered of it, by name
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Elements of one tensor: the first, and the one after the last."""
-
-    tensor: int
-    start: int
-    stop: int
 
 
 def shared_out(counts: Sequence[int], itemsize: int) -> list[list[Piece]]:

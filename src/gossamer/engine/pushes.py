@@ -51,7 +51,7 @@ class Pushes:
 
     def push(self, slot: int, step: int, note: Note) -> None:
         """Play a hub's part for what this member tells it; the answer is taken up at once if it is due."""
-        round, centre = self.replica.desks[slot].round, self.centres[slot]
+        round, centre = self.replica.desks[slot].round(), self.centres[slot]
         if centre.parts:
             self._step(slot, round, centre, note)
         else:

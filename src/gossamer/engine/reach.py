@@ -18,7 +18,7 @@ from gossamer.engine.centre import Centre, Plan
 from gossamer.engine.pushes import Pushes
 from gossamer.engine.shared.shelf import Shelf
 from gossamer.engine.turns import Turns
-from gossamer.engine.visits import OWNER, deal
+from gossamer.engine.visits import deal
 from gossamer.parts.merge import Adopt
 from gossamer.parts.payload import Payload
 from gossamer.parts.selection import Everything
@@ -26,11 +26,13 @@ from gossamer.parts.world import World
 from gossamer.records import Note
 from gossamer.replica import Chosen, Hub, Layout, Replica
 from gossamer.replica.hub import Builder
+from gossamer.replica.joined import State
 from gossamer.strategy import AnyStrategy, Exchange, slots
 
 SENT, HEARD = range(2)
 LETTERS, AGE = range(2)  # of an inbox: how many lie there, and the age of the oldest
 NAP = 0.0002  # seconds between two looks at who has left
+OWNER = 0  # the member that lays hubs down, and keeps them with its own state
 
 
 class Reach:
@@ -105,14 +107,24 @@ class Reach:
         self.pushes = Pushes(replica, self.shelf, turns, self.centres, self.still)
         self._trades = any(desk.exchange.topology.trades for desk in replica.desks)
 
-    def told_by(self, slot: int) -> Tensor:
-        """A hub's centre as it is now; every member can tell."""
-        return self.centres[slot].now().centre.clone()
+    def told_by(self, slot: int, *, first: bool) -> Tensor:
+        """A hub's centre as it is now, which every member can tell: the first does, others have zeros."""
+        centre = self.centres[slot].now().centre
+        return centre.clone() if first else torch.zeros_like(centre)
 
     @property
     def hubs(self) -> dict[int, Hub]:
         """The hubs as they are now, which one member keeps for all."""
         return {slot: centre.now() for slot, centre in self.centres.items()} if self.member == OWNER else {}
+
+    @property
+    def bounds(self) -> dict[int, list[tuple[int, int]]]:
+        """The stretches of hubs whose states are this member's to keep."""
+        return {slot: [hub.chosen.bounds] for slot, hub in self.hubs.items()}
+
+    def states(self) -> dict[int, list[State]]:
+        """Their states, in the same order."""
+        return {slot: [hub.state()] for slot, hub in sorted(self.hubs.items())}
 
     @contextmanager
     def still(self) -> Iterator[None]:
@@ -127,6 +139,10 @@ class Reach:
         self.shelf.siblings.look()
         for member in self.shelf.siblings.gone:
             self._lost(member)
+
+    def gone(self, member: int) -> bool:
+        """Whether a member has died or left."""
+        return self.shelf.left(member) or self.shelf.siblings.ended(member)
 
     def told(self) -> Note:
         """What others made this member send and hear since the last time."""
@@ -159,8 +175,10 @@ class Reach:
         for slot in self._inboxes:
             self._open(slot)
 
-    def resume(self) -> None:
+    def resume(self, states: Mapping[int, Sequence[State]]) -> None:
         """Parameters and memories are another run's: what the hubs are, their teller tells."""
+        for slot, hub in self.hubs.items():
+            hub.resume(states[slot][0])
         for centre in self.centres.values() if self.member == OWNER else ():
             centre.tell()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from torch import Tensor
@@ -21,11 +22,24 @@ from gossamer.replica import Answer, Hub, Replica
 
 
 class Service:
-    """One member's counter: a thread that serves until every other member has said goodbye."""
+    """One member's counter: a thread that serves until every other member has said goodbye.
 
-    def __init__(self, lines: Lines, hubs: dict[int, Hub], replica: Replica, *, acknowledge: bool) -> None:
-        self.lines, self.hubs, self._replica, self._acknowledge = lines, hubs, replica, acknowledge
-        self.member, self.size = lines.member, lines.size
+    A server has no replica to show, and hears `others`: words that only servers hear.
+    """
+
+    def __init__(
+        self,
+        lines: Lines,
+        hubs: dict[int, Hub],
+        replica: Replica | None,
+        *,
+        acknowledge: bool,
+        others: Mapping[int, Callable[[Said], None]] | None = None,
+    ) -> None:
+        self.lines, self.hubs, self._acknowledge, self._others = lines, hubs, acknowledge, others or {}
+        self._shows = replica
+        self.missed: Callable[[Said], None] = _aloud  # told of each member that is gone without a goodbye
+        self.member, self._guests = lines.member, {*range(lines.size)} - {lines.member, *lines.servers}
         self.lock = threading.Lock()
         self.visits = Note()  # bytes that others made this member send and hear
         self.done = 0  # steps this member has completed, told to whoever pulls
@@ -35,6 +49,9 @@ class Service:
         lines.serve(2 * (max(delays, default=0) + 2) * max(1, len(hubs)))
         self._trouble: BaseException | None = None
         self._thread = threading.Thread(target=self._serve, name="gossamer-service", daemon=True)
+
+    def open(self) -> None:
+        """Serve from now on."""
         self._thread.start()
 
     def push(self, slot: int, round: int, wire: Wire) -> None:
@@ -58,26 +75,30 @@ class Service:
         else:
             self.lines.ask(owner, REST, slot)
 
-    def close(self) -> None:
-        """Say goodbye to all others and serve them until they do."""
-        self._part(self.member)
-        for other in range(self.size):
-            if other != self.member:
-                with suppress(MemberLost):
-                    self.lines.ask(other, BYE)
+    def attend(self) -> None:
+        """Serve until everybody has said goodbye."""
         self._thread.join()
         if self._trouble is not None:
             raise self._trouble
+
+    def close(self) -> None:
+        """Say goodbye to all others and serve them until they do."""
+        self._part(self.member)
+        for other in range(self.lines.size):
+            if other != self.member:
+                with suppress(MemberLost):
+                    self.lines.ask(other, BYE)
+        self.attend()
         self.lines.rest()
 
     def _serve(self) -> None:
         gone: set[int] = set()
         try:
-            while len(gone) < self.size - 1:
+            while not self._guests <= gone:
                 said = self.lines.asked()
                 if said.kind in (BYE, LOST):
                     if said.kind == LOST and said.sender not in gone:
-                        print(f"gossamer: {said.why}", file=sys.stderr, flush=True)
+                        self.missed(said)
                     gone.add(said.sender)
                     self._part(said.sender)
                 else:
@@ -98,6 +119,8 @@ class Service:
             self._trade(said)
         elif said.kind == PUSH:
             self._take(said)
+        elif said.kind in self._others:
+            self._others[said.kind](said)
 
     def _part(self, member: int) -> None:
         """A member is done: rounds close without it. In a scripted order it only has no more turns."""
@@ -108,6 +131,11 @@ class Service:
     def _rest(self, member: int, slot: int) -> None:
         with self.lock:
             self._deliver(slot, self.hubs[slot].rest(member))
+
+    @property
+    def _replica(self) -> Replica:
+        assert self._shows is not None, "a server is asked for parameters of its own"
+        return self._shows
 
     def _give(self, asker: int, slot: int) -> None:
         with self.lock:
@@ -163,3 +191,7 @@ class Service:
         """Begin to reply; who is gone hears nothing, and the service is told of it by itself."""
         with suppress(MemberLost):
             self.lines.reply(member, kind, slot, *numbers, body=None if body is None else flat(body))
+
+
+def _aloud(said: Said) -> None:
+    print(f"gossamer: {said.why}", file=sys.stderr, flush=True)

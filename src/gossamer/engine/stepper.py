@@ -7,7 +7,7 @@ gradients are there, then `before` and `after` around the update. The job's loop
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
@@ -15,16 +15,20 @@ import torch
 from gossamer.engine.counter import Counter
 from gossamer.engine.fabrics import Fabric, Key, Pending
 from gossamer.engine.lines import Lines
+from gossamer.engine.pushing import Pushing
 from gossamer.engine.reach import Reach
 from gossamer.engine.service import Service
+from gossamer.engine.shards import hubs_of, shared_out
 from gossamer.engine.turns import Turns
-from gossamer.engine.visits import OWNER, Visits
+from gossamer.engine.upkeep import Upkeep
+from gossamer.engine.visits import Visits
 from gossamer.parts.codec import Heard, Wire
 from gossamer.parts.payload import Payload
 from gossamer.parts.topology import Everyone, Neighbours
 from gossamer.records import SERVED, Event, Note, StepRecord
 from gossamer.replica import Chosen, Hub, Replica
 from gossamer.replica.hub import Builder
+from gossamer.replica.joined import State
 from gossamer.strategy import Compute, Meet, Phase, Send, Settle, Update, at, phases, slots
 
 Speaking = tuple[Generator[Wire, Heard, None], Pending]
@@ -54,13 +58,7 @@ class Stepper:
             self.visits = carrier
             carrier.join(replica, turns)
         elif carrier is not None and any(ex.hub or ex.meets for ex in self.exchanges):
-            self._hubs = {
-                slot: Hub(ex, desk.chosen, desk.chosen.take(replica.layout.start), self.world, optimizer)
-                for slot, (ex, desk) in enumerate(zip(self.exchanges, replica.desks, strict=True))
-                if ex.hub and self.member == OWNER
-            }
-            service = Service(carrier, self._hubs, replica, acknowledge=turns.scripted)
-            self.visits = Visits(replica, service, Counter(carrier, acknowledged=turns.scripted), turns)
+            self.visits = self._served(carrier, optimizer)
         self.began, self.step = time.perf_counter(), 0
         self.waiting: float | None = None
         self.note = Note()
@@ -68,6 +66,19 @@ class Stepper:
         self._speaking: dict[tuple[int, int], list[Speaking]] = {}
         self._rested = 0  # the step before which nothing that was pushed is still unanswered
         self._gated = any(ex.meets and ex.synchrony.staleness is not None for ex in self.exchanges)
+
+    def _served(self, lines: Lines, optimizer: Builder) -> Visits:
+        """Visits over lines: hubs are shared out among members, unless there are servers."""
+        layout = self.replica.layout
+        kept = shared_out(self.exchanges, layout, optimizer, lines.servers or range(self.world.size))
+        self._hubs = hubs_of(self.member, kept, self.exchanges, layout, self.world, optimizer)
+        counter = Counter(lines, acknowledged=self.turns.scripted)
+        service = Service(lines, self._hubs, self.replica, acknowledge=self.turns.scripted)
+        service.open()
+        pushing = Pushing(self.replica, service, counter, self.turns, kept, optimizer.settings)
+        upkeep = Upkeep(self.replica, service, counter, kept)
+        upkeep.begin()
+        return Visits(self.replica, service, counter, pushing, upkeep)
 
     @property
     def hubs(self) -> dict[int, Hub]:
@@ -177,12 +188,24 @@ class Stepper:
         self.replica.held = {key: held for key, held in self.replica.held.items() if key[1] + delays[key[0]] >= step}
         self._rested = step
 
-    def resume(self, step: int) -> None:
-        """Parameters and memories are those of another run that rested before this step."""
+    def kept(self) -> str:
+        """The shards that are lost with this member, in words."""
+        return self.visits.kept if isinstance(self.visits, Visits) else ""
+
+    def hub_bounds(self) -> dict[int, list[tuple[int, int]]]:
+        """By slot, the stretches of hubs whose states are this member's to keep."""
+        return {} if self.visits is None else self.visits.bounds
+
+    def hub_states(self) -> dict[int, list[State]]:
+        """Their states."""
+        return {} if self.visits is None else self.visits.states()
+
+    def resume(self, step: int, hubs: Mapping[int, Sequence[State]]) -> None:
+        """Parameters and memories are those of another run that rested before this step; what it kept of `hubs`."""
         self._rested = self.step = step
         if self.visits is not None:
             self.visits.completed(step)
-            self.visits.resume()
+            self.visits.resume(hubs)
         if self._gated:
             self.turns.tell(step)
         self._look()

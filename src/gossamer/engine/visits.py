@@ -1,28 +1,23 @@
-"""How a member deals with one other at a time: partners it pulls from, tells or trades with, and hubs it pushes to.
+"""How a member deals with one other at a time: partners it pulls from, tells or trades with, beside hubs it pushes to.
 
 Nobody else waits for a visit. What it moved is noted in the notes of the step it belongs to.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from torch import Tensor
-
 from gossamer.engine.counter import Counter
 from gossamer.engine.lost import MemberLost
+from gossamer.engine.pushing import Pushing
 from gossamer.engine.service import Service
-from gossamer.engine.turns import Turns
-from gossamer.parts.codec import Wire
+from gossamer.engine.upkeep import Upkeep
 from gossamer.parts.topology import Into, Neighbours, Pair
 from gossamer.records import Note
-from gossamer.replica import Answer, Replica, conclude
-
-PATIENCE = 120.0  # seconds a hub may take to answer before we say that it does not
-OWNER = 0  # the member that hubs live with
+from gossamer.replica import Replica
+from gossamer.replica.joined import State
 
 
 class Partners(Protocol):
@@ -55,9 +50,11 @@ def deal(partners: Partners, replica: Replica, slot: int, step: int, note: Note)
 class Visits:
     """One member's visits; its own service holds the parameters still against others' meanwhile."""
 
-    def __init__(self, replica: Replica, service: Service, counter: Counter, turns: Turns) -> None:
-        self.replica, self.service, self.counter, self.turns = replica, service, counter, turns
-        self._pushing: dict[int, deque[Generator[Wire, Answer, None]]] = {}
+    def __init__(self, replica: Replica, service: Service, counter: Counter, pushing: Pushing, upkeep: Upkeep) -> None:
+        self.replica, self.service, self.counter = replica, service, counter
+        self.pushing, self.upkeep = pushing, upkeep
+        self.push, self.take_answer, self.rest = pushing.push, pushing.take_answer, pushing.rest
+        self.told_by, self.gather = pushing.told_by, pushing.gather
 
     def still(self) -> AbstractContextManager[object]:
         """Hold the parameters still against others while they change."""
@@ -74,21 +71,28 @@ class Visits:
             visits, self.service.visits = self.service.visits, Note()
         return visits
 
-    def told_by(self, slot: int) -> Tensor:
-        """The centre of a hub that lives with this member, as it is now."""
-        with self.service.lock:
-            return self.service.hubs[slot].centre.clone()
+    @property
+    def kept(self) -> str:
+        """The shards of hubs that this member keeps, in words."""
+        mine = [shard for each in self.pushing.shards.values() for shard in each if shard.owner == self.replica.member]
+        return ", ".join(map(str, mine))
 
-    def gather(self, slot: int) -> None:
-        """This member goes where all meet: a hub that may leave it behind must not wait for it."""
-        self.service.rest(slot, OWNER)
+    @property
+    def bounds(self) -> dict[int, list[tuple[int, int]]]:
+        """The stretches of hubs whose states are this member's to keep."""
+        return self.upkeep.bounds
 
-    def resume(self) -> None:
-        """Parameters and memories are another run's; the hubs of this member, too."""
+    def states(self) -> dict[int, list[State]]:
+        """Their states, in the same order."""
+        return self.upkeep.states()
+
+    def resume(self, states: Mapping[int, Sequence[State]]) -> None:
+        """Parameters and memories are another run's; what it kept of hubs, too."""
+        self.upkeep.go_on(states)
 
     def close(self) -> None:
         """Hear out the hubs, and serve the others until they are done, too."""
-        self.hear_out()
+        self.pushing.hear_out()
         self.service.close()
 
     def meet(self, slot: int, step: int, note: Note) -> None:
@@ -103,40 +107,6 @@ class Visits:
         except MemberLost:  # who is gone is met by nobody, and nothing is heard, as in a rehearsal
             if not ex.survives:
                 raise
-
-    def push(self, slot: int, step: int, note: Note) -> None:
-        """Tell a hub; its answer comes when it is due."""
-        round = self.replica.desks[slot].round
-        pushing = self.replica.push(slot, step)
-        wire = next(pushing)
-        self._pushing.setdefault(slot, deque()).append(pushing)
-        note.send(slot, wire.body.nbytes)
-        if self.replica.member == OWNER:
-            self.service.push(slot, round, wire)
-        else:
-            self.counter.push(OWNER, slot, round, wire)
-
-    def take_answer(self, slot: int, note: Note) -> None:
-        """Take up what the hub says to the earliest push that it has not yet answered; waits."""
-        self.turns.give_way()
-        answer = self._answer(slot)
-        note.hear(slot, answer.values.nbytes)
-        note.aged(answer.staleness)
-        note.dropped += answer.dropped
-        with self.service.lock:
-            conclude(self._pushing[slot].popleft(), answer)
-
-    def rest(self, note: Note) -> None:
-        """Take up all answers that are still to come."""
-        for slot, pushes in sorted(self._pushing.items()):
-            while pushes:
-                self.take_answer(slot, note)
-
-    def hear_out(self) -> None:
-        """Hear all answers that are still to come, of which nothing is made any more."""
-        for slot, pushes in self._pushing.items():
-            for _ in pushes:
-                self._answer(slot)
 
     def pull(self, slot: int, step: int, weights: Mapping[int, float], note: Note) -> None:
         """Partners show themselves when they are asked to."""
@@ -172,8 +142,3 @@ class Visits:
         note.aged(step - done)
         with self.service.lock:
             self.replica.traded(slot, mine, theirs)
-
-    def _answer(self, slot: int) -> Answer:
-        if self.replica.member == OWNER:
-            return self.service.answer(slot, PATIENCE)
-        return self.counter.answer(OWNER, slot, self.replica.parameters)

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from gossamer.parts.refusal import Refused
 from gossamer.recipes.optimizer import suited
 from gossamer.strategy import AnyStrategy
@@ -50,6 +52,15 @@ class Borrowed:
         """One over tensors, or pieces of them, each given with its tensor's place."""
         return self.over([(self.homes[place], tensor) for place, tensor in placed])
 
+    def settings(self) -> bytes:
+        """The user's param groups as they are now, less their tensors: numbers, words, and tuples of them."""
+        return msgspec.json.encode([_plain(_rates(held)) for held in self.optimizer.param_groups])
+
+    def set(self, told: bytes) -> None:
+        """Let the optimizer, and so all that follow it, have such settings."""
+        for held, said in zip(self.optimizer.param_groups, msgspec.json.decode(told), strict=True):
+            held.update({name: _like(held.get(name), value) for name, value in said.items()})
+
     def over(self, placed: Sequence[tuple[int, Tensor]]) -> torch.optim.Optimizer:
         """One over tensors that are given with the number of the user's param group they belong to."""
         made = copy(self.optimizer)
@@ -81,3 +92,17 @@ def refuse_odd(optimizer: torch.optim.Optimizer) -> None:
 
 def _rates(held: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in held.items() if name != "params"}
+
+
+def _plain(rates: dict[str, Any]) -> dict[str, Any]:
+    """What can be told in words; a rate may lie in a tensor."""
+    told = {name: value.item() if hasattr(value, "item") else value for name, value in rates.items()}
+    kinds = (bool, int, float, str, tuple, list)
+    return {name: value for name, value in told.items() if value is None or isinstance(value, kinds)}
+
+
+def _like(before: Any, value: Any) -> Any:
+    """A value of the kind that was there."""
+    if isinstance(before, tuple):
+        return tuple(value)
+    return before.fill_(value) if hasattr(before, "fill_") else value

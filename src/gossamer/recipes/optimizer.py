@@ -54,6 +54,10 @@ class Optimizer(Value):
             nesterov=self.name == "nesterov",
         )
 
+    def settings(self) -> bytes:
+        """Nothing: they never change."""
+        return b"[]"
+
     @property
     def elementwise(self) -> bool:
         """Whether a step of one number depends on its own past alone."""

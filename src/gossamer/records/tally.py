@@ -55,7 +55,7 @@ class Tally:
         self.events: list[Event] = []
         self.diverged: int | None = None  # the first step whose loss is no finite number
         self.staleness: Counter[int] = Counter()
-        self.dropped = 0
+        self.dropped = self.torn = 0
         self._lost: dict[int, Lap] = {}  # of members that died, while the others go on
         self._served = 0  # bytes that left a member after its last step
 
@@ -85,6 +85,7 @@ class Tally:
             self.laps.setdefault(record.member, Lap()).take(record)
         self.staleness[record.staleness] += 1
         self.dropped += record.dropped
+        self.torn += record.torn
         self._sound(record.loss, record.step)
 
     def _sound(self, loss: float, step: int) -> None:

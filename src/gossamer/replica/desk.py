@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -31,7 +31,7 @@ class Desk:
     chosen: Chosen
     memory: dict[str, Tensor]
     mass: float = 1.0
-    version: int = 0
+    versions: list[int] = field(default_factory=lambda: [0])  # of the hub, or of each of its shards, as last heard
     pushes: int = 0
     inbox: Tensor | None = None  # the sum of what others laid in, and how many did
     letters: int = 0
@@ -43,10 +43,11 @@ class Desk:
         at_once = not (ex.carries_mass or ex.synchrony.delay)
         return at_once and ex.payload is Payload.PARAMETERS and type(ex.merge) is Adopt
 
-    @property
-    def round(self) -> int:
+    def round(self, shard: int = 0) -> int:
         """The hub's round that the next push belongs to: its own count where all must be in, else the hub's version."""
-        return self.pushes if self.exchange.synchrony.quorum is None else self.version
+        if self.exchange.synchrony.quorum is None:
+            return self.pushes
+        return self.versions[shard if shard < len(self.versions) else 0]
 
 
 def check_agreed(strategy: AnyStrategy, desks: list[Desk]) -> None:

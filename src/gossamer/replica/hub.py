@@ -17,6 +17,7 @@ from gossamer.parts.world import World
 from gossamer.replica.desk import Answer
 from gossamer.replica.layout import Chosen
 from gossamer.replica.states import put, taken
+from gossamer.replica.stretch import Stretch
 from gossamer.strategy import Exchange
 
 
@@ -33,6 +34,9 @@ class Builder(Protocol):
     def over_places(self, placed: Sequence[tuple[int, Tensor]]) -> torch.optim.Optimizer:
         """One over tensors, or pieces of them, each given with its tensor's place in the model."""
 
+    def settings(self) -> bytes:
+        """What it is set to now, for whoever steps with it elsewhere."""
+
 
 @dataclass
 class _Waiting:
@@ -45,10 +49,13 @@ class _Waiting:
 
 @dataclass
 class Hub:
-    """The centre of one slot. `push` takes one contribution and returns the answers that it sets free."""
+    """The centre of one slot, or a shard of it: a stretch of what is chosen, of which it alone is told.
+
+    `push` takes one contribution and returns the answers that it sets free.
+    """
 
     exchange: Exchange
-    chosen: Chosen
+    chosen: Chosen | Stretch
     centre: Tensor
     world: World
     optimizer: Builder
@@ -61,7 +68,8 @@ class Hub:
     def __post_init__(self) -> None:
         self.centre = self.centre if self.lies else self.centre.clone()
         self.views = self.chosen.views(self.centre)
-        self.steps = self.optimizer.build(self.views) if self.exchange.updates_at_hub else None
+        placed = list(zip(self.chosen.places, self.views, strict=True))
+        self.steps = self.optimizer.over_places(placed) if self.exchange.updates_at_hub else None
         self._told: list[tuple[_Waiting, Tensor]] = []  # in order of arrival
         self.pushes = dict.fromkeys(range(self.world.size), 0)
         self._waiting: list[_Waiting] = []
@@ -125,8 +133,9 @@ class Hub:
         told = [(w.member, w.round, w.staleness, value) for w, value in self._told]
         steps = None if self.steps is None else taken(self.steps, self.views)
         counts = (self.version, self.dropped, self.spoilt)
-        return {"centre": self.centre, "counts": counts, "memory": dict(sorted(self.memory.items())), "told": told,
-                "pushes": self.pushes, "known": self.known, "steps": steps}  # fmt: skip
+        return {"bounds": list(self.chosen.bounds), "centre": self.centre, "counts": counts,
+                "memory": dict(sorted(self.memory.items())), "told": told, "pushes": self.pushes, "known": self.known,
+                "steps": steps}  # fmt: skip
 
     def resume(self, state: dict[str, Any]) -> None:
         """Go on where `state` was taken; in a world of another size rounds are counted anew, from the same centre."""

@@ -30,6 +30,11 @@ class Chosen:
         """Where the chosen elements lie, if they lie together."""
         return self._spans[0] if len(self._spans) == 1 else None
 
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """All of those chosen, as a stretch of them would say it."""
+        return 0, self.count
+
     def cut(self, nbytes: int) -> list[Chosen]:
         """The same tensors in buckets of at least `nbytes`, the last tensors first, as their gradients come."""
         buckets: list[list[int]] = [[]]

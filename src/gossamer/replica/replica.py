@@ -97,14 +97,14 @@ class Replica:
         conclude(speaking, alone(wire))
         desk.pushes += 1
         answer = yield wire
-        desk.version = answer.version
+        desk.versions[0] = answer.version
         self._adopt(desk, mine, answer.values)
 
     def pushed(self, slot: int, version: int) -> None:
         """What is exchanged with a hub was stepped with by somebody else, and taken up: the centre has this version."""
         desk = self.desks[slot]
         desk.pushes += 1
-        desk.version = version
+        desk.versions = [version]
         self._mark(desk.chosen, False)
 
     def pull(self, slot: int, weights: Mapping[int, float], partners: Mapping[int, Tensor]) -> None:

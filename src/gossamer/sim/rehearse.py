@@ -177,7 +177,7 @@ class Rehearsal:
 
     def _push(self, member: int, slot: int, step: int) -> None:
         replica, line = self.replicas[member], self.hubs[slot]
-        round = replica.desks[slot].round
+        round = replica.desks[slot].round()
         arrival, nbytes = line.push(member, step, round, replica.push(slot, step), self.clock.now)
         self.notes[member].send(slot, nbytes)
         self.clock.call(arrival, lambda: self._wake(line.arrive(member, step, self.clock.now)))

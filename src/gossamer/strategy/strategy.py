@@ -128,7 +128,10 @@ def since(strategy: AnyStrategy, step: int) -> int:
     return strategy.step if isinstance(strategy, Staged) and step >= strategy.step else 0
 
 
-def fits(strategy: AnyStrategy, world: World) -> None:
-    """Refuse a world in which the strategy cannot be played."""
+def fits(strategy: AnyStrategy, world: World, servers: int = 0) -> None:
+    """Refuse a world in which the strategy cannot be played, and servers to whom nobody would speak."""
     for exchange in slots(strategy):
         exchange.fits(world)
+    if servers and not any(exchange.hub for exchange in slots(strategy)):
+        count = "a server" if servers == 1 else f"{servers} servers"
+        raise Refused(f"{count}, but nobody pushes to a hub in {strategy!r}", "no servers, or a strategy with a hub")

@@ -5,6 +5,7 @@ Where the strategy survives a loss, those that are left are left alone. What a f
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import fields
@@ -17,12 +18,13 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, P
 from torch.distributed.elastic.rendezvous import RendezvousHandler, RendezvousInfo, RendezvousStoreInfo
 from torch.distributed.launcher.api import LaunchConfig
 
+from gossamer.engine.launch import slate
 from gossamer.engine.launch.failure import ended, notes_in
 from gossamer.engine.launch.meeting import Meeting
+from gossamer.engine.launch.servers import Servers
 from gossamer.engine.launch.ties import Ties
 
 LOOK = 0.5  # seconds
-SAID = 5.0  # seconds in which one of those that are left may say in which step another died
 
 
 class Elsewhere(Exception):
@@ -42,6 +44,11 @@ class Handler(RendezvousHandler):
         self._kept.append(meeting)
         where = RendezvousStoreInfo(self._address, meeting.port)
         return RendezvousInfo(meeting.store, meeting.number, len(meeting.hosts), where)
+
+    @property
+    def where(self) -> tuple[str, int]:
+        """Where the workers of the last attempt meet."""
+        return self._address, self._kept[-1].port
 
     @property
     def use_agent_store(self) -> bool:
@@ -70,7 +77,15 @@ class Handler(RendezvousHandler):
 class Agent(LocalElasticAgent):
     """Starts and watches the workers of this host."""
 
-    def __init__(self, config: LaunchConfig, command: list[Any], handler: Handler, ties: Ties, folder: Path) -> None:
+    def __init__(
+        self,
+        config: LaunchConfig,
+        command: list[Any],
+        handler: Handler,
+        ties: Ties,
+        folder: Path,
+        servers: Servers,
+    ) -> None:
         alike = {each.name for each in fields(WorkerSpec)} & {each.name for each in fields(LaunchConfig)}
         spec = WorkerSpec(
             local_world_size=config.nproc_per_node,
@@ -82,6 +97,7 @@ class Agent(LocalElasticAgent):
         given = ("logs_specs", "start_method", "log_line_prefix_template", "shutdown_timeout")
         super().__init__(spec, **{name: getattr(config, name) for name in given if hasattr(config, name)})
         self._ties, self._folder, self._fallen = ties, folder, dict[int, ProcessFailure]()
+        self._servers, self._handler = servers, handler
 
     def perform(self) -> None:
         """Run all to their end; raises the failures of workers here, or `Elsewhere`."""
@@ -89,8 +105,17 @@ class Agent(LocalElasticAgent):
         if result.is_failed() or self.nobody_left:
             raise ChildFailedError(str(self._worker_group.spec.entrypoint), result.failures or self._fallen)
 
+    def _start_workers(self, worker_group: Any) -> dict[int, Any]:
+        spec = worker_group.spec
+        self._servers.start(*self._handler.where, attempt=spec.max_restarts - self._remaining_restarts)
+        started: dict[int, Any] = super()._start_workers(worker_group)
+        return started
+
     def _monitor_workers(self, worker_group: Any) -> RunResult:
         self._look_elsewhere()
+        if (fallen := self._servers.fallen()) is not None:
+            rank, pid, code = fallen
+            raise ChildFailedError("a server", {rank: ProcessFailure(0, pid, code, os.devnull)})
         if self._ties.survives:
             return self._survivors(worker_group)
         result: RunResult = super()._monitor_workers(worker_group)
@@ -113,9 +138,9 @@ class Agent(LocalElasticAgent):
         return RunResult(WorkerState.FAILED, failures=self._fallen)
 
     def _tell(self, rank: int, code: int, pid: int) -> None:
-        """Who is gone, how, and in which step, if one of the others soon says so."""
+        """Who is gone, how, and in which step."""
         host, note = self._ties.meeting.named(self._ties.meeting.number), notes_in(self._folder).get(pid)
-        step = self._ties.step_of(rank, SAID)
+        step = slate.read(self._folder, rank)
         when = "" if step is None else f" in step {step}"
         print(f"gossamer: rank {rank} on {host} {ended(code)}{when}; the others go on", file=sys.stderr, flush=True)
         if note is not None and (why := note.traceback or note.message):  # nobody else shows it

@@ -88,7 +88,9 @@ def _prepare(asked: Namespace, folder: str) -> None:
     if asked.redirects != "0" or asked.tee != "0":
         os.environ[ALOUD] = "1"
     journal = None if asked.journal is None else str(Path(asked.journal).absolute())
-    for name, value in (("STRATEGY", asked.strategy), ("FABRIC", asked.fabric), ("JOURNAL", journal)):
+    servers = str(asked.servers) if asked.servers else None
+    given = ("STRATEGY", asked.strategy), ("FABRIC", asked.fabric), ("JOURNAL", journal), ("SERVERS", servers)
+    for name, value in given:
         if value is not None:
             os.environ[f"GOSSAMER_{name}"] = value
 

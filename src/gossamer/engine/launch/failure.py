@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,10 +65,17 @@ def only_secondary(deaths: Iterable[Death], notes: Mapping[int, Note]) -> bool:
     return all(death.pid in notes and notes[death.pid].secondary for death in deaths if death.code)
 
 
-def blamed(deaths: Iterable[Death], notes: Mapping[int, Note]) -> WorkerFailed | Refused:
+def by_rank(rank: int) -> str:
+    """A worker in words, where nothing more is known of it."""
+    return f"rank {rank}"
+
+
+def blamed(
+    deaths: Iterable[Death], notes: Mapping[int, Note], named: Callable[[int], str] = by_rank
+) -> WorkerFailed | Refused:
     """The first failure in words."""
     death = first(deaths, notes)
-    return told(death, notes.get(death.pid))
+    return told(death, notes.get(death.pid), named(death.rank))
 
 
 def first(deaths: Iterable[Death], notes: Mapping[int, Note]) -> Death:
@@ -85,9 +92,8 @@ def first(deaths: Iterable[Death], notes: Mapping[int, Note]) -> Death:
     return min(failed, key=order)
 
 
-def told(death: Death, note: Note | None) -> WorkerFailed | Refused:
-    """One failure in words."""
-    rank = f"rank {death.rank}"
+def told(death: Death, note: Note | None, rank: str) -> WorkerFailed | Refused:
+    """One failure in words; `rank` is how whoever failed is named."""
     if note is not None and note.refused:
         return Refused(f"{rank}: {note.message}")
     if note is not None and note.traceback:

@@ -1,4 +1,4 @@
-"""The flags of `gossamer run`: torchrun's own, and five of ours. Starts nothing."""
+"""The flags of `gossamer run`: torchrun's own, and six of ours. Starts nothing."""
 
 from __future__ import annotations
 
@@ -38,6 +38,13 @@ def parser() -> ArgumentParser:
     )
     ours.add_argument("--fabric", choices=FABRICS, help="What carries wires between workers.")
     ours.add_argument("--journal", metavar="DIR", help="The folder for this run's journal.")
+    ours.add_argument(
+        "--servers",
+        type=int,
+        default=0,
+        metavar="N",
+        help="Processes of their own that keep hubs, on all hosts together. Default: workers keep them.",
+    )
     ours.add_argument("--interface", metavar="NAME", help="The network interface that leads to the other hosts.")
     ours.add_argument("--key-file", metavar="FILE", help="The run's key, the same on all hosts: see `gossamer key`.")
 
@@ -72,6 +79,7 @@ def read(words: Sequence[str]) -> Namespace:
     except (RuntimeError, ValueError):
         raise Refused(f"run: --nnodes {asked.nnodes} is no number of hosts", "--nnodes 2 or --nnodes 1:4") from None
     whole("run", "nnodes", asked.hosts, 1, 2**20)
+    whole("run", "servers", asked.servers, 0, 1024)
     if asked.number is not None:
         whole("run", "node-rank", asked.number, 0, asked.hosts - 1)
     if asked.monitor_interval <= 0:
@@ -81,6 +89,8 @@ def read(words: Sequence[str]) -> Namespace:
     plain = asked.rdzv_backend in ("static", "c10d") and not asked.rdzv_conf.count("store_type=file")
     # whoever wants hosts to come and go, or to start anew together, gets torch's own rendezvous
     asked.ours = plain and least == asked.hosts and (asked.hosts == 1 or asked.max_restarts == 0)
+    if asked.servers and not asked.ours:
+        raise Refused("run: servers need a fixed number of hosts that do not start anew", "--nnodes 2 --max-restarts 0")
     asked.where = _where(asked)
     if not asked.standalone:
         _free(asked)

@@ -20,13 +20,15 @@ class Host(msgspec.Struct, frozen=True):
     torch: str
     strategy: str
     fabric: str
+    servers: int = 0  # on all hosts together
     sealed: str = ""  # what only a holder of the run's key can write
 
 
-def about(address: str, workers: int, hosts: int, given: tuple[str | None, str | None], key: bytes | None) -> Host:
-    """What this launcher says; `given` are the strategy and the fabric."""
-    strategy, fabric = (word or "" for word in given)
-    plain = Host(address, workers, hosts, version("gossamer"), str(torch.__version__), strategy, fabric)
+def about(address: str, workers: int, hosts: int, given: tuple[str | None, str | None, int], key: bytes | None) -> Host:
+    """What this launcher says; `given` are the strategy, the fabric, and how many servers there are."""
+    strategy, fabric, servers = given
+    versions = version("gossamer"), str(torch.__version__)
+    plain = Host(address, workers, hosts, *versions, strategy or "", fabric or "", servers)
     return plain if key is None else replace(plain, sealed=seal(plain, key))
 
 
@@ -37,10 +39,10 @@ def seal(host: Host, key: bytes) -> str:
 
 def differs(first: Host, other: Host, key: bytes | None) -> str | None:
     """The first difference in words, or None; different numbers of workers are none."""
-    for name in ("hosts", "gossamer", "torch", "strategy", "fabric"):
+    for name in ("hosts", "gossamer", "torch", "strategy", "fabric", "servers"):
         here, there = getattr(first, name), getattr(other, name)
         if here != there:
-            flag = "--nnodes" if name == "hosts" else name
+            flag = {"hosts": "--nnodes", "servers": "--servers"}.get(name, name)
             return f"{flag} is {there or 'not given'}, there it is {here or 'not given'}"
     if bool(first.sealed) != bool(other.sealed):
         return "only one of them has a --key-file"

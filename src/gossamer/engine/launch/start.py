@@ -14,13 +14,16 @@ SHIM = str(Path(__file__).with_name("worker.py"))
 LOOPBACK = "lo" if sys.platform == "linux" else "lo0"
 
 
-def environment(rank: int, size: int, folder: Path, path: Sequence[str] = ()) -> dict[str, str]:
-    """What worker `rank` of `size` on this host finds in its environment; they meet through a file in the folder."""
+def environment(rank: int, size: int, folder: Path, path: Sequence[str] = (), servers: int = 0) -> dict[str, str]:
+    """What worker `rank` of `size` on this host finds in its environment; they meet through a file in the folder.
+
+    Servers come after all workers.
+    """
     paths = [*path, *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         **os.environ,
         "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
+        "LOCAL_RANK": str(rank if rank < size else 0),
         "GROUP_RANK": "0",
         "WORLD_SIZE": str(size),
         "LOCAL_WORLD_SIZE": str(size),
@@ -30,7 +33,25 @@ def environment(rank: int, size: int, folder: Path, path: Sequence[str] = ()) ->
         "PYTHONPATH": os.pathsep.join(paths),
         NOTES: str(folder),
         PARENT: str(os.getpid()),
+        **server_variables(rank, size, servers),
     }
+
+
+def server_variables(rank: int, size: int, servers: int) -> dict[str, str]:
+    """What says how many servers there are, and to each of them that it is one."""
+    if not servers:
+        return {}
+    return {"GOSSAMER_SERVERS": str(servers), **({"GOSSAMER_SERVER": str(rank - size)} if rank >= size else {})}
+
+
+def party(rank: int, size: int) -> str:
+    """A worker or a server in words."""
+    return f"rank {rank}" if rank < size else f"server {rank - size}"
+
+
+def keeping(party: str, kept: str) -> str:
+    """The same, with what it keeps for all."""
+    return f"{party}, which kept {kept}," if kept else party
 
 
 def told(folder: Path, word: str) -> bool:

@@ -16,6 +16,7 @@ from gossamer.engine.launch.meeting import RUN, Meeting
 EVERY, NAP = 0.5, 0.1  # seconds between two rounds of words, and near the end
 SILENT = 30.0  # seconds after which a host counts as gone, where its workers have not found that out long before
 SURVIVES, FALLS = "survives", "falls"  # where workers say that the others go on without one of them, or cannot
+KEEPS = "keeps"  # where each says which shards of hubs it keeps
 LINGER = 3.0  # seconds in which others may hear the last word
 
 
@@ -83,12 +84,10 @@ class Ties:
         now, beats = time.monotonic(), list(self._beats.items())
         return [h for h, (_, since) in beats if h != self._me and h not in self.gone and now - since > limit]
 
-    def step_of(self, rank: int, seconds: float) -> int | None:
-        """The step in which a worker died, if one of those that are left says so within so many seconds."""
-        until, key = time.monotonic() + seconds, f"lost/{rank}"
-        while not (known := self.meeting.store.check([key])) and time.monotonic() < until:
-            time.sleep(NAP)
-        return int(self.meeting.store.get(key)) if known else None
+    def kept_by(self, number: int) -> str:
+        """The shards that a worker or a server keeps, in words; nothing where it keeps none."""
+        key = f"{KEEPS}/{number}"
+        return self.meeting.store.get(key).decode() if self.meeting.store.check([key]) else ""
 
     def done(self, seconds: float) -> bool:
         """Say that all workers here have ended well; whether that is so everywhere within so many seconds."""
@@ -132,11 +131,6 @@ class Ties:
     def _counts(self) -> tuple[tuple[str, threading.Event, int], ...]:
         left = self._hosts - len(self.gone)
         return ("done", self._all_done, left), ("out", self._all_out, left if self._me == 0 else 1)
-
-
-def lost_in(rank: int) -> str:
-    """Where workers say in which step one of them died, as they find it in the store."""
-    return f"{RUN}/lost/{rank}"
 
 
 def beat_of(host: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import time
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from gossamer.engine.launch.failure import MOMENT, Death, WorkerFailed, blamed, 
 from gossamer.engine.launch.guard import Guard
 from gossamer.engine.launch.host import about
 from gossamer.engine.launch.meeting import Meeting, compare, meet
+from gossamer.engine.launch.servers import Servers
+from gossamer.engine.launch.start import keeping, party
 from gossamer.engine.launch.ties import Cause, Ties
 from gossamer.parts.refusal import Refused
 
@@ -51,7 +54,8 @@ def together(
     guard.spares = lambda: ties.survives
     handler = Handler(config.run_id, asked.where[0], meeting, lambda: _meet(asked, config, (asked.where[0], 0)))
     try:
-        Agent(config, command, handler, ties, folder).perform()
+        with Servers(command, asked.servers, meeting) as servers:
+            Agent(config, command, handler, ties, folder, servers).perform()
         return None
     except ChildFailedError as error:
         return _ours(deaths(guard, error), ties, folder)
@@ -80,7 +84,7 @@ def deaths(guard: Guard, error: ChildFailedError) -> list[Death]:
 
 
 def _meet(asked: Namespace, config: LaunchConfig, where: tuple[str, int] | None = None) -> Meeting:
-    mine = about(asked.address, asked.workers, asked.hosts, (asked.strategy, asked.fabric), asked.key)
+    mine = about(asked.address, asked.workers, asked.hosts, (asked.strategy, asked.fabric, asked.servers), asked.key)
     told = config.rdzv_configs.get("join_timeout", "")
     try:
         connect, join = (float(told or usual) for usual in (CONNECT, JOIN))
@@ -101,7 +105,7 @@ def _ours(ended: list[Death], ties: Ties, folder: Path) -> Exception:
             return _passed_on(ties, cause)
         if lost is not None:
             return _said(ties, Stopped(f"{lost}, and all workers here were stopped", 1))
-    return _said(ties, blamed(ended, notes))
+    return _said(ties, blamed(ended, notes, _named(ties)))
 
 
 def _theirs(guard: Guard, ties: Ties, folder: Path, lost: str) -> Exception:
@@ -111,8 +115,14 @@ def _theirs(guard: Guard, ties: Ties, folder: Path, lost: str) -> Exception:
     notes = notes_in(folder)
     own = [death for pid, death in guard.deaths.items() if pid in notes and not notes[pid].secondary]
     if own:
-        return blamed(own, notes)
+        return blamed(own, notes, _named(ties))
     return _said(ties, Stopped(f"{lost}, and all workers here were stopped", 1))
+
+
+def _named(ties: Ties) -> Callable[[int], str]:
+    """How workers and servers are named, with the shards that they kept."""
+    size = sum(host.workers for host in ties.meeting.hosts)
+    return lambda rank: keeping(party(rank, size), ties.kept_by(rank))
 
 
 def _said(ties: Ties, failure: WorkerFailed | Refused | Stopped) -> Exception:

@@ -21,6 +21,7 @@ from contextlib import redirect_stderr
 from types import TracebackType
 
 NOTES, PARENT = "GOSSAMER_NOTES", "GOSSAMER_PARENT"  # the launcher's folder for notes, and its process
+SLATE = "GOSSAMER_SLATE"  # where this worker writes how far it is
 ALOUD = "GOSSAMER_ALOUD"  # set where what a worker says goes elsewhere than what its launcher says
 PR_SET_PDEATHSIG = 1
 LINGER = 2.0  # seconds
@@ -40,6 +41,8 @@ def main() -> None:
     whole_lines()
     notes, words = os.environ.pop(NOTES, ""), sys.argv[1:]
     sign_in(notes)
+    if notes:
+        os.environ[SLATE] = os.path.join(notes, f"step-{os.environ.get('RANK', '0')}")
     hear_threads(notes)
     try:
         run(words)

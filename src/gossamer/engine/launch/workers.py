@@ -18,8 +18,8 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 
 from gossamer.engine.launch.failure import MOMENT, Death, blamed, notes_in, only_secondary
-from gossamer.engine.launch.start import environment, start, told
-from gossamer.engine.launch.ties import FALLS, SURVIVES
+from gossamer.engine.launch.start import environment, keeping, party, start, told
+from gossamer.engine.launch.ties import FALLS, KEEPS, SURVIVES
 from gossamer.engine.launch.vigil import Vigil, collected
 from gossamer.parts.refusal import whole
 
@@ -29,7 +29,7 @@ Hear = Callable[[int, str], None]  # rank, line
 
 
 class Workers:
-    """`size` processes running the same python command, joined through a store in a private folder.
+    """`size` processes, and as many `servers`, running one python command, joined through a store in a private folder.
 
     `command` is what would follow `python`: a script or `-m module`, with its arguments. What they print comes line by
     line to `hear(rank, line)`, called from `wait`; the last lines are kept in `lines`.
@@ -42,10 +42,11 @@ class Workers:
         env: Mapping[str, str] | None = None,
         path: Sequence[str] = (),
         hear: Hear | None = None,
+        servers: int = 0,
     ) -> None:
         whole("workers", "size", size, 1, 1024)
-        self.size = size
-        self.lines = [deque[str](maxlen=KEPT) for _ in range(size)]
+        self.size, self.servers = size, servers
+        self.lines = [deque[str](maxlen=KEPT) for _ in range(size + servers)]
         self._hear = hear
         self._said: SimpleQueue[tuple[int, str]] = SimpleQueue()
         self._folder = tempfile.TemporaryDirectory(prefix="gossamer-", ignore_cleanup_errors=True)
@@ -54,7 +55,7 @@ class Workers:
         self._processes: list[subprocess.Popen[str]] = []
         self._listeners: list[threading.Thread] = []
         try:
-            for rank in range(size):
+            for rank in range(size + servers):
                 self._start(rank, command, env or {}, path)
         except BaseException:
             self.stop()
@@ -70,15 +71,16 @@ class Workers:
     ) -> None:
         """Return when all have ended well, calling `tick` meanwhile; else stop all and raise the first real failure.
 
-        Where workers said that those that are left go on, they do; `lost` is told of each that failed.
+        Where workers said that those that are left go on, they do; `lost` is told of each that failed. Nobody goes on
+        without a server.
         """
         following = time.monotonic()
-        while len(self._deaths) < self.size:
+        while len(self._deaths) < self.size + self.servers:
             new = self._vigil.look(max(0.0, following - time.monotonic()))
             self._deaths += new
             self._pass_on()
             failed = [death for death in new if death.code]
-            if failed and (lost is None or not self._survive):
+            if failed and (lost is None or not self._survive or any(death.rank >= self.size for death in failed)):
                 self._fail()
             for death in failed:
                 assert lost is not None
@@ -92,7 +94,8 @@ class Workers:
     @property
     def _survive(self) -> bool:
         """Whether some are left, or have ended well, and said that they go on."""
-        left, folder = self.size - sum(1 for death in self._deaths if death.code), Path(self._folder.name)
+        fallen, folder = sum(1 for death in self._deaths if death.code), Path(self._folder.name)
+        left = self.size - fallen
         return left > 0 and told(folder, SURVIVES) and not told(folder, FALLS)
 
     def stop(self) -> None:
@@ -116,7 +119,7 @@ class Workers:
         self.stop()
 
     def _start(self, rank: int, command: Sequence[str], env: Mapping[str, str], path: Sequence[str]) -> None:
-        whole_env = {**environment(rank, self.size, Path(self._folder.name), path), **env}
+        whole_env = {**environment(rank, self.size, Path(self._folder.name), path, self.servers), **env}
         process = start(command, whole_env, subprocess.DEVNULL, subprocess.STDOUT, apart=True)
         self._processes.append(process)
         self._vigil.watch(rank, process.pid, collected(process))
@@ -131,9 +134,14 @@ class Workers:
             self._deaths += self._vigil.look(until - time.monotonic())
         self._end()
         self._deaths += self._vigil.look(0.0)
-        failure = blamed(self._deaths, notes_in(folder))
+        failure = blamed(self._deaths, notes_in(folder), self.named)
         self.stop()
         raise failure
+
+    def named(self, rank: int) -> str:
+        """A worker or a server in words, with the shards it kept."""
+        kept = Path(self._folder.name) / f"{KEEPS}-{rank}"
+        return keeping(party(rank, self.size), kept.read_text() if kept.exists() else "")
 
     def _end(self) -> None:
         _signal(self._processes, signal.SIGTERM)

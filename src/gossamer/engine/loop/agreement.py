@@ -45,17 +45,18 @@ def facts(
 
 def agree(place: Place, mine: Facts) -> None:
     """Compare with every other worker; all refuse alike, naming rank and what differs."""
-    if place.size == 1:
+    if len(place.everybody) == 1:
         return
     place.store.set(f"facts/{place.member}", msgspec.json.encode(mine).decode())
-    place.store.wait([f"facts/{rank}" for rank in range(place.size)], PATIENCE)
-    told = [msgspec.json.decode(place.store.get(f"facts/{rank}"), type=Facts) for rank in range(place.size)]
+    place.store.wait([f"facts/{rank}" for rank in place.everybody], PATIENCE)
+    told = [msgspec.json.decode(place.store.get(f"facts/{rank}"), type=Facts) for rank in place.everybody]
     for rank, theirs in enumerate(told[1:], start=1):
         difference = differs(told[0], theirs)
         if difference is not None:
-            host = next(number for number, members in enumerate(place.hosts) if rank in members)
+            host = next((number for number, members in enumerate(place.hosts) if rank in members), None)
+            host = place.servers[rank - place.size] if host is None else host
             where = "" if place.one_host else f" on {place.whereabouts(host)}"
-            said = f"prepare: rank {rank}{where} differs from rank 0: {difference}"
+            said = f"prepare: {place.named(rank)}{where} differs from rank 0: {difference}"
             raise Refused(said, "the same script on every rank")
 
 

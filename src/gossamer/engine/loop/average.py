@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from gossamer.engine.fabrics import Fabric, Key
-from gossamer.engine.loop.living import Meeting
+from gossamer.engine.fabrics import Key
+from gossamer.engine.loop.living import Means, Meeting
 from gossamer.engine.loop.lookout import aside
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.strand import Strand
@@ -20,7 +20,7 @@ PIECE = 1 << 20  # numbers of an average that are under way at once
 ASIDE = 0x7F  # the slot of what no strategy asked for
 
 
-def mean(fabric: Fabric, mine: Tensor) -> Tensor:
+def mean(fabric: Means, mine: Tensor) -> Tensor:
     """The mean of all members' tensors, piece by piece, so that a fabric needs little memory for it; all call alike."""
     if fabric.size == 1:
         return mine.clone()
@@ -106,8 +106,7 @@ def agreed(strand: Strand, met: Meeting) -> Tensor:
         total /= mean(fabric, torch.tensor([mass], dtype=torch.float64, device=total.device)).to(total.dtype)
     for slot, desk in enumerate(replica.desks):
         if slot in strand.stepper.stepped_at_hubs() and strand.stepper.visits is not None:
-            first = replica.member == met.present[0]  # hubs that live with a member do so with the first, and it lives
-            told = strand.stepper.visits.told_by(slot) if first else torch.zeros_like(desk.chosen.take(total))
+            told = strand.stepper.visits.told_by(slot, first=replica.member == met.present[0])
             desk.chosen.put(total, mean(fabric, told) * len(met.present))
     return total
 

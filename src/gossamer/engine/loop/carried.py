@@ -104,6 +104,8 @@ def _refuse_scarce(place: Place, here: Sequence[int], named: Sequence[Named]) ->
 
 def keyed(place: Place, asked: str) -> bool:
     """Whether hubs and visits travel by messages: between hosts, where everybody could come by, and if asked for."""
+    if place.servers:  # they share nobody's memory and no process group
+        return True
     return place.size > 1 and (asked == "messages" or (asked == "auto" and not place.one_host))
 
 
@@ -126,8 +128,15 @@ def carrier(
 def _lines(place: Place, strand: str, named: Named, *, keyed: bool) -> Lines:
     """Between the threads that ask and those that serve; a service may well not be asked for long."""
     if keyed:
-        limit = WIDEST * sum(tensor.numel() for _, tensor in named) + SPARE
-        here = replace(Here.found(place.size), host=place.host)
-        return Messages.open(place.store, f"{place.name}/{strand}", place.member, place.size, limit, here)
+        return messages(place, strand, named)
     asks, replies = place.groups.make(timeout=FOR_EVER, backend="gloo"), place.groups.make(backend="gloo")
     return OverGloo(asks, replies)
+
+
+def messages(place: Place, strand: str, named: Named) -> Messages:
+    """Keyed lines between all members and servers."""
+    # to and from servers states of hubs travel, too, which may hold what each member last heard
+    widest = WIDEST + (8 * (place.size + 4) if place.servers else 0)
+    limit = widest * sum(tensor.numel() for _, tensor in named) + SPARE
+    here, job, all_ = replace(Here.found(place.size), host=place.host), f"{place.name}/{strand}", len(place.everybody)
+    return Messages.open(place.store, job, place.member, all_, limit, here, len(place.servers))

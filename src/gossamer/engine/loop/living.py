@@ -5,15 +5,18 @@ that died, those that are left meet by themselves.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from gossamer.engine.fabrics import Fabric
+from gossamer.engine.fabrics.fabric import Key, Pending
+from gossamer.engine.fabrics.few import Few
 from gossamer.engine.fabrics.shared import Shared
 from gossamer.engine.loop.lookout import aside
-from gossamer.engine.reach import Reach
+from gossamer.parts.codec import Mean
+from gossamer.parts.route import Route
 
 if TYPE_CHECKING:
     from gossamer.engine.loop.session import Session
@@ -21,12 +24,23 @@ if TYPE_CHECKING:
 NAP, LONGEST = 0.001, 0.02  # seconds between two looks at who has come
 
 
+class Means(Protocol):
+    """What carries the means of those that have met."""
+
+    sent: Counter[int]
+    heard: Counter[int]
+    size: int
+
+    def everyone(self, key: Key, wire: Mean, route: Route) -> Pending:
+        """Begin a mean of all wires."""
+
+
 @dataclass(frozen=True)
 class Meeting:
-    """The members that are there, in order, and what carries their mixes."""
+    """The members that are there, in order, and what carries their means."""
 
     present: Sequence[int]
-    fabric: Fabric
+    fabric: Means
 
 
 class Living:
@@ -34,35 +48,37 @@ class Living:
 
     def __init__(self, session: Session) -> None:
         self._session, self._meetings = session, count()
-        self._fabrics: dict[tuple[int, ...], Fabric] = {}
+        self._fabrics: dict[tuple[int, ...], Means] = {}
 
     def meet(self) -> Meeting:
         """Wait until everybody has come that still lives."""
         session, everybody = self._session, range(self._session.size)
-        reach = session.courses[0].strands[0].carrier
-        if not session.survives or not isinstance(reach, Reach):
+        if not session.survives or session.size == 1:
             return Meeting(everybody, session.fabric)
-        present = self._come(reach, next(self._meetings))
+        present = self._come(next(self._meetings))
         return Meeting(present, session.fabric if len(present) == session.size else self._among(tuple(present)))
 
-    def _come(self, reach: Reach, number: int) -> list[int]:
+    def _come(self, number: int) -> list[int]:
         """Those who said that they are here. Whoever is dead says no more, so all that are left find the same."""
         store, place = self._session.place.store, self._session.place
+        carrier = self._session.courses[0].strands[0].carrier
+        assert carrier is not None
         store.set(f"here/{number}/{place.member}", "")
-        shelf = reach.shelf
         with aside.waiting():
-            for other in range(place.size):
+            for other in [other for other in range(place.size) if other != place.member]:
                 nap = NAP
                 while not store.check([f"here/{number}/{other}"]):
-                    if shelf.left(other) or shelf.siblings.ended(other):
+                    if carrier.gone(other):
                         break
                     time.sleep(nap)
                     nap = min(2.0 * nap, LONGEST)
         return [other for other in range(place.size) if store.check([f"here/{number}/{other}"])]
 
-    def _among(self, present: tuple[int, ...]) -> Fabric:
+    def _among(self, present: tuple[int, ...]) -> Means:
         if present not in self._fabrics:
             place, fabric = self._session.place, self._session.fabric
-            assert isinstance(fabric, Shared)
-            self._fabrics[present] = Shared(fabric.beyond, place.store, f"memory of {present}", present)
+            if isinstance(fabric, Shared):
+                self._fabrics[present] = Shared(fabric.beyond, place.store, f"memory of {present}", present)
+            else:
+                self._fabrics[present] = Few(place.groups, present)
         return self._fabrics[present]

@@ -17,8 +17,9 @@ from gossamer.engine.loop.agreement import agree, facts
 from gossamer.engine.loop.carried import Named
 from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.lookout import Lookout
-from gossamer.engine.loop.place import Place, alone, tell_launchers
+from gossamer.engine.loop.place import Place, alone, tell_kept, tell_launchers
 from gossamer.engine.loop.roll import calling
+from gossamer.engine.loop.serving import serve
 from gossamer.engine.loop.session import Session, watch_for_failure
 from gossamer.engine.loop.silence import Silence
 from gossamer.engine.loop.strand import Strand
@@ -47,7 +48,7 @@ def open_session(
     world = World(place.size, seed)
     if not models or not optimizers:
         raise Refused("prepare: needs at least one model and its optimizer", "prepare(model, optimizer, loader)")
-    fits(strategy, world)
+    fits(strategy, world, len(place.servers))
     freed.keep()
     named = [_named(number, optimizer, models) for number, optimizer in enumerate(optimizers)]
     _refuse_twice(named)
@@ -55,6 +56,9 @@ def open_session(
         refuse_odd(optimizer)
         Borrowed(optimizer, [tensor for _, tensor in each]).suits(strategy)
     mine = facts(repr(strategy), seed, fabric, [*models, *optimizers], [*named, *_others(models, named)])
+    if place.serves:
+        agree(place, mine)
+        serve(place, optimizers, [_kinds(each) for each in named], strategy, world)
     with calling(place.store, "roll", place.member, place.size) as come:
         come("the comparison of what all were given")
         agree(place, mine)
@@ -75,6 +79,8 @@ def open_session(
     if place.size > 1:
         if place.member == 0:
             tell_launchers(place, session.survives)
+        if kept := ", ".join(strand.stepper.kept() for strands_ in strands for strand in strands_):
+            tell_kept(place, kept)
         watch_for_failure()
         session.lookout = Lookout(session, silence)
         atexit.register(session.part)
@@ -100,6 +106,8 @@ def _carried(
                 for c, (o, n) in enumerate(zip(optimizers, named, strict=True))
             ]
             strands[0][0].leads = True
+            if place.servers and place.size > 1:
+                dist.barrier()  # the first member has laid its parameters down with the servers
             carried.all_alike(place, number, None)
             return found, strands
         except Unshared as error:
@@ -148,22 +156,28 @@ def _strands(
     keyed: bool,
 ) -> list[Strand]:
     """One strand for each kind of tensor, in the order in which they first appear."""
+    kinds = _kinds(named)
+    served = any(exchange.hub or exchange.meets for exchange in slots(strategy))
+    if served:
+        alone(place)
+    found = []
+    for number, each in enumerate(kinds):
+        name = f"{course}/{number}"
+        carrier = carried.carrier(place, name, each, (strategy, world), fabric, keyed=keyed) if served else None
+        turns = _turns(place, course, number)
+        found.append(Strand(each, place, world, strategy, fabric, carrier, turns, optimizer, ours=ours))
+    return found
+
+
+def _kinds(named: Named) -> list[list[tuple[str, Tensor]]]:
+    """Tensors that train, by dtype and device, in the order in which these first appear."""
     kinds: dict[tuple[torch.dtype, torch.device], list[tuple[str, Tensor]]] = {}
     for name, tensor in named:
         if tensor.requires_grad:
             kinds.setdefault((tensor.dtype, tensor.device), []).append((name, tensor))
     if not kinds:
         raise Refused("prepare: an optimizer has no parameter that trains", "parameters with requires_grad=True")
-    served = any(exchange.hub or exchange.meets for exchange in slots(strategy))
-    if served:
-        alone(place)
-    found = []
-    for number, each in enumerate(kinds.values()):
-        name = f"{course}/{number}"
-        carrier = carried.carrier(place, name, each, (strategy, world), fabric, keyed=keyed) if served else None
-        turns = _turns(place, course, number)
-        found.append(Strand(each, place, world, strategy, fabric, carrier, turns, optimizer, ours=ours))
-    return found
+    return list(kinds.values())
 
 
 def _turns(place: Place, course: int, strand: int) -> Turns:

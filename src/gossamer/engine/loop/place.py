@@ -24,7 +24,7 @@ from torch.distributed.rendezvous import rendezvous
 from gossamer.engine.groups import Groups
 from gossamer.engine.launch.interface import towards
 from gossamer.engine.launch.meeting import RUN
-from gossamer.engine.launch.ties import FALLS, SURVIVES
+from gossamer.engine.launch.ties import FALLS, KEEPS, SURVIVES
 from gossamer.engine.loop.roll import calling
 from gossamer.parts.refusal import Refused
 
@@ -55,6 +55,7 @@ class Place:
     hosts: tuple[tuple[int, ...], ...] = ((0,),)
     addresses: tuple[str, ...] = ("127.0.0.1",)
     groups: Groups = field(default_factory=Groups, compare=False)
+    servers: tuple[int, ...] = ()  # the host of each process that keeps hubs and does nothing else
 
     @property
     def one_host(self) -> bool:
@@ -64,7 +65,23 @@ class Place:
     @property
     def host(self) -> int:
         """The number of this member's host."""
+        if self.serves:
+            return self.servers[self.member - self.size]
         return next(number for number, members in enumerate(self.hosts) if self.member in members)
+
+    @property
+    def serves(self) -> bool:
+        """Whether this is no member, but a server; they are numbered after all members."""
+        return self.member >= self.size
+
+    @property
+    def everybody(self) -> range:
+        """All members, and all servers."""
+        return range(self.size + len(self.servers))
+
+    def named(self, number: int) -> str:
+        """A member or a server in words."""
+        return f"rank {number}" if number < self.size else f"server {number - self.size}"
 
     @property
     def per_host(self) -> tuple[int, ...]:
@@ -78,25 +95,35 @@ class Place:
 
 def join() -> Place:
     """Join the world the launcher describes, or the process group that is there; without either, a world of one."""
-    name = f"gossamer/{next(_sessions)}"
+    name = f"gossamer/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{next(_sessions)}"
+    servers = int(asked("servers") or 0)
+    if (number := asked("server")) is not None:
+        size = int(os.environ["WORLD_SIZE"])
+        return _place(size + int(number), size, servers, _store(size + servers), name)
     if not dist.is_initialized():
-        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        if int(os.environ.get("WORLD_SIZE", "1")) == 1 and not servers:
             return Place(0, 1, dist.HashStore(), name)  # type: ignore[attr-defined]
-        _meet()
+        _meet(servers)
     rank, size = dist.get_rank(), dist.get_world_size()
-    if size == 1:
+    if size == 1 and not servers:
         return Place(0, 1, dist.HashStore(), name)  # type: ignore[attr-defined]
-    store = PrefixStore(name, _get_default_store())
-    with calling(store, "told", rank, size):  # who made the process group before may not come here
-        told = _told(store, rank, size)
+    return _place(rank, size, servers, raw(_get_default_store()), name)
+
+
+def _place(number: int, size: int, servers: int, meeting: Store, name: str) -> Place:
+    """Where this process stands among all, as they tell each other."""
+    store = PrefixStore(name, meeting)
+    with calling(store, "told", number, size + servers):  # who made the process group before may not come here
+        told = _told(store, number, size, servers)
     found: dict[str, list[int]] = {}
-    for other, each in enumerate(told):
+    for other, each in enumerate(told[:size]):
         found.setdefault(each.host, []).append(other)
-    addresses = tuple(told[members[0]].address for members in found.values())
-    return Place(rank, size, store, f"{name}/{_fresh(told)}", tuple(map(tuple, found.values())), addresses)
+    addresses, hosts = tuple(told[members[0]].address for members in found.values()), tuple(map(tuple, found.values()))
+    homes = tuple([*found].index(each.host) for each in told[size:])
+    return Place(number, size, store, f"{name}/{_fresh(told)}", hosts, addresses, servers=homes)
 
 
-def _told(store: Store, rank: int, size: int) -> list[Told]:
+def _told(store: Store, rank: int, size: int, servers: int) -> list[Told]:
     """Where all stand, as they tell each other; without a launcher's word each is on a host of its own."""
     master = os.environ.get("MASTER_ADDR", "127.0.0.1")
     together = os.environ.get("LOCAL_WORLD_SIZE") == str(size)
@@ -104,7 +131,7 @@ def _told(store: Store, rank: int, size: int) -> list[Told]:
     mine = Told(host, asked("address") or towards(master) or master, secrets.token_hex(16))
     store.add(f"pulse/{rank}", 0)
     store.set(f"place/{rank}", msgspec.json.encode(mine).decode())
-    return [msgspec.json.decode(store.get(f"place/{other}"), type=Told) for other in range(size)]
+    return [msgspec.json.decode(store.get(f"place/{other}"), type=Told) for other in range(size + servers)]
 
 
 def _fresh(told: Sequence[Told]) -> str:
@@ -135,6 +162,13 @@ def tell_launchers(place: Place, survives: bool) -> None:
         Path(file).with_name(word).touch()
 
 
+def tell_kept(place: Place, kept: str) -> None:
+    """Tell our launchers, if there are any, which shards of hubs this process keeps: they are lost with it."""
+    raw(place.store).set(f"{RUN}/{KEEPS}/{place.member}", kept)
+    if (file := os.environ.get("GOSSAMER_STORE")) is not None:
+        Path(file).with_name(f"{KEEPS}-{place.member}").write_text(kept)
+
+
 def raw(store: Store) -> Store:
     """A store without the prefixes of those who have handed it on."""
     while isinstance(store, PrefixStore):
@@ -142,14 +176,22 @@ def raw(store: Store) -> Store:
     return store
 
 
-def _meet() -> None:
+def _store(parties: int) -> Store:
+    """Where a server meets the members, of whose process group it is none."""
+    if "GOSSAMER_STORE" in os.environ:
+        return dist.FileStore(os.environ["GOSSAMER_STORE"], parties)  # type: ignore[attr-defined]
+    where = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    return dist.TCPStore(*where, None, False, PATIENCE)  # type: ignore[attr-defined]
+
+
+def _meet(servers: int) -> None:
     """Make the process group: over a private file from our own launcher, over torch's variables from torchrun."""
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     if torch.cuda.is_available():
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     if "GOSSAMER_STORE" in os.environ:
-        store: Store = dist.FileStore(os.environ["GOSSAMER_STORE"], size)  # type: ignore[attr-defined]
+        store: Store = dist.FileStore(os.environ["GOSSAMER_STORE"], size + servers)  # type: ignore[attr-defined]
     elif "MASTER_ADDR" in os.environ:
         store = PrefixStore("default_pg", next(rendezvous("env://", timeout=PATIENCE))[0])
         store.set_timeout(PATIENCE)

@@ -21,20 +21,20 @@ from torch.utils.data import DataLoader
 from torch.utils.hooks import RemovableHandle
 
 from gossamer.engine.fabrics import Fabric
-from gossamer.engine.launch.ties import lost_in
-from gossamer.engine.lines import Lines
+from gossamer.engine.launch.slate import Slate
+from gossamer.engine.lines import Lines, Said
 from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.hooks import hook_model, hook_optimizer, hook_tensor
 from gossamer.engine.loop.living import Living
 from gossamer.engine.loop.loader import computed
 from gossamer.engine.loop.lookout import Lookout
-from gossamer.engine.loop.place import Place, raw
+from gossamer.engine.loop.place import Place
 from gossamer.engine.loop.strand import Strand
 from gossamer.engine.reach import Reach
 from gossamer.parts.refusal import Refused
 from gossamer.parts.world import World
 from gossamer.records import Event, Header, Journal, StepRecord
-from gossamer.strategy import AnyStrategy
+from gossamer.strategy import AnyStrategy, slots
 
 Watch = Callable[[Course, StepRecord], None]  # called after each step of an optimizer
 
@@ -63,10 +63,13 @@ class Session:
         self.survives = all(_survives(carrier, strategy) for carrier in carried)
         # who lets go of process groups when all members have closed it
         self.living = Living(self)
-        self.lost: dict[int, int] = {}  # members that died, and the step that they were in
-        for carrier in carried:
-            if isinstance(carrier, Reach):
-                carrier.missed = self._miss
+        self.lost: set[int] = set()  # members that died
+        self._slate = Slate.found()
+        for strand in [strand for course in courses for strand in course.strands]:
+            if isinstance(strand.stepper.visits, Reach):
+                strand.stepper.visits.missed = lambda member, step: self._miss(member, f" in step {step}")
+            elif strand.stepper.visits is not None:
+                strand.stepper.visits.service.missed = self._hear_of
         self.ends: list[Callable[[], None]] = [fabric.end, *(carrier.end for carrier in carried if carrier is not None)]
         self._counts = (0, 0)  # samples of the batch that is computed: mine, and in all
         self._unknown: Refused | None = None
@@ -90,13 +93,18 @@ class Session:
         for told in self.events:
             told(what, self.place.member if member is None else member)
 
-    def _miss(self, member: int, step: int) -> None:
+    def _miss(self, member: int, when: str) -> None:
         """A member has died, and the others go on; whoever started it says so on the screen."""
         if self.survives and member not in self.lost:
-            self.lost[member] = step
-            self.say(f"rank {member} was lost in step {step}; the others go on", member=member, aloud=False)
-            with suppress(RuntimeError):  # the store may have lived with it
-                raw(self.place.store).set(lost_in(member), str(step))
+            self.lost.add(member)
+            self.say(f"rank {member} was lost{when}; the others go on", member=member, aloud=False)
+
+    def _hear_of(self, said: Said) -> None:
+        """Messages do not reach a member any more."""
+        if self.survives and said.sender < self.size:
+            self._miss(said.sender, "")
+        else:
+            print(f"gossamer: {said.why}", file=sys.stderr, flush=True)
 
     def part(self) -> None:
         """At the end of the script: hear the others out, unless this process fails, or another one did."""
@@ -253,6 +261,7 @@ class Session:
         if course.edited and not self._warned:
             self._warned = True
             self.say("a parameter was changed in place; with route=sharded all workers share it: let one of them do it")
+        self._slate.write(self.courses[0].step)
         for watch in self.watches:
             watch(course, record)
 
@@ -268,8 +277,12 @@ class Session:
 
 
 def _survives(carrier: Lines | Reach | None, strategy: AnyStrategy) -> bool:
-    """Whether nobody's death is the others': in memory the visitor acts alone, elsewhere hubs live with a member."""
-    return carrier is not None and carrier.survives and (isinstance(carrier, Reach) or strategy.survives)
+    """Whether nobody's death is the others': in memory the visitor acts alone, elsewhere hubs live with members, unless
+    there are servers."""
+    if carrier is None or not carrier.survives:
+        return False
+    served = not isinstance(carrier, Reach) and bool(carrier.servers)
+    return isinstance(carrier, Reach) or all(ex.survives or (served and ex.hub) for ex in slots(strategy))
 
 
 _ends: list[BaseException] = []

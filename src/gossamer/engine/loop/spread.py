@@ -9,11 +9,13 @@ from torch import Tensor, nn
 
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.state import Tree, put_desks, set_course
-from gossamer.engine.loop.steps import Named, portion, remember
+from gossamer.engine.loop.steps import Named, hub_states, portion, remember
 from gossamer.engine.loop.strand import Strand
 from gossamer.parts.codec import Codec
+from gossamer.replica.joined import cut, joined
+from gossamer.replica.stretch import Stretch
 
-FRESH: Tree = {"inbox": None, "mass": 1.0, "version": 0, "pushes": 0, "letters": 0}
+FRESH: Tree = {"inbox": None, "mass": 1.0, "versions": [0], "pushes": 0, "letters": 0}
 
 
 @torch.no_grad()
@@ -33,9 +35,7 @@ def spread(
             _put_average(strand, session, models, plain, parts)
             remember(strand, course.optimizer, portion(strand, named[number]))
             put_desks(strand, [_desk(strand, slot, parts, session.size) for slot in range(len(parts[0]["desks"]))])
-            for slot, hub in strand.stepper.hubs.items():
-                hub.resume({**parts[0]["hubs"][slot], "told": []})
-            strand.stepper.resume(course.step)
+            strand.stepper.resume(course.step, _hubs(strand, parts))
     for model, tensors in zip(models, plain, strict=True):
         for name, buffer in model.named_buffers():
             if name in tensors:
@@ -66,6 +66,16 @@ def _kept(strand: Strand, name: str, parts: Sequence[Tree]) -> Tensor:
         for (start, stop), values in zip(part["spans"], part["parameters"], strict=True):
             flat[start:stop] = values
     return strand.layout.named(flat)[name]
+
+
+def _hubs(strand: Strand, parts: Sequence[Tree]) -> dict[int, list[Tree]]:
+    """What this member has to keep of hubs now, however their shards were cut."""
+    found = {}
+    for slot, bounds in strand.stepper.hub_bounds().items():
+        chosen = strand.replica.desks[slot].chosen
+        whole = joined(hub_states(parts, slot), chosen)
+        found[slot] = [cut(whole, Stretch(chosen, *each)) for each in bounds]
+    return found
 
 
 def _desk(strand: Strand, slot: int, parts: Sequence[Tree], size: int) -> Tree:

@@ -20,7 +20,7 @@ from gossamer.parts.refusal import Refused
 from gossamer.replica.states import rates, set_rates
 
 Tree = dict[str, Any]
-NUMBERS = ("mass", "version", "pushes", "letters")
+NUMBERS = ("mass", "versions", "pushes", "letters")
 
 
 def rest(session: Session) -> None:
@@ -54,9 +54,7 @@ def resume(session: Session, models: Sequence[nn.Module], tree: Tree) -> None:
             remember(strand, course.optimizer, part["steps"])
             put_desks(strand, part["desks"])
             strand.replica.held = {key: _moved(strand, pair) for key, pair in part["held"].items()}
-            for slot, hub in strand.stepper.hubs.items():
-                hub.resume(part["hubs"][slot])
-            strand.stepper.resume(course.step)
+            strand.stepper.resume(course.step, part["hubs"])
     for model, buffers in zip(models, tree["buffers"], strict=True):
         for name, buffer in model.named_buffers():
             buffer.copy_(buffers[name])
@@ -91,9 +89,12 @@ def put_desks(strand: Strand, desks: Sequence[Tree]) -> None:
 
 
 def same_shares(session: Session, tree: Tree) -> bool:
-    """Whether parameters were shared out then as they are now."""
-    now = [spans(strand) for course in session.courses for strand in course.strands]
-    return now == [part["spans"] for old in tree["courses"] for part in old["strands"]]
+    """Whether parameters and hubs were shared out then as they are now."""
+    strands = [strand for course in session.courses for strand in course.strands]
+    parts = [part for old in tree["courses"] for part in old["strands"]]
+    hubs = [strand.stepper.hub_bounds() for strand in strands]
+    kept = [{slot: [tuple(state["bounds"]) for state in all_] for slot, all_ in part["hubs"].items()} for part in parts]
+    return [spans(strand) for strand in strands] == [part["spans"] for part in parts] and hubs == kept
 
 
 def spans(strand: Strand) -> list[list[int]] | None:
@@ -117,7 +118,7 @@ def _strand(strand: Strand, optimizer: torch.optim.Optimizer) -> Tree:
         "steps": mine(strand, optimizer),
         "desks": [_desk(desk) for desk in replica.desks],
         "held": dict(sorted(replica.held.items())),
-        "hubs": {slot: hub.state() for slot, hub in sorted(strand.stepper.hubs.items())},
+        "hubs": strand.stepper.hub_states(),
     }
 
 

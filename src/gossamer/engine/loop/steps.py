@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gossamer.engine.loop.shard import Span
 from gossamer.engine.loop.strand import Strand
+from gossamer.replica.joined import joined
 from gossamer.replica.states import States, put, taken
 
 Named = dict[str, dict[str, Any]]  # what is remembered, by parameter
@@ -36,10 +37,17 @@ def gathered(strand: Strand, members: Sequence[Mapping[str, Any]]) -> Named:
         named = dict(
             zip(strand.layout.names, map(_mean, zip(*(m["steps"] for m in members), strict=True)), strict=True)
         )
-    for slot, hub in members[0]["hubs"].items():
-        for place, state in zip(strand.replica.desks[slot].chosen.places, hub["steps"] or [], strict=False):
-            named[strand.layout.names[place]] = state
+    for slot, desk in enumerate(strand.replica.desks):
+        if states := hub_states(members, slot):
+            steps = joined(states, desk.chosen)["steps"]
+            for place, state in zip(desk.chosen.places, steps or [], strict=False):
+                named[strand.layout.names[place]] = state
     return {name: state for name, state in named.items() if state}
+
+
+def hub_states(members: Sequence[Mapping[str, Any]], slot: int) -> list[dict[str, Any]]:
+    """What all members' trees of a strand keep of a hub: the states of its shards."""
+    return [state for member in members for state in member["hubs"].get(slot, [])]
 
 
 def portion(strand: Strand, named: Named) -> States:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from queue import Empty, SimpleQueue
 
 from torch import Tensor
@@ -22,20 +23,26 @@ class Messages:
     name: str | None = "keyed messages"
     survives = True
 
-    def __init__(self, office: Office, member: int, size: int) -> None:
+    def __init__(self, office: Office, member: int, size: int, servers: int = 0) -> None:
         self.member, self.size, self.office = member, size, office
+        self.servers: Sequence[int] = range(size - servers, size)
         self._asks: SimpleQueue[Said] = SimpleQueue()
         self._replies: list[SimpleQueue[Said]] = [SimpleQueue() for _ in range(size)]
 
     @classmethod
-    def open(cls, store: Store, job: str, member: int, size: int, limit: int, here: Here | None = None) -> Messages:
-        """Meet the other members through the store; all call it alike. No body may have more than `limit` bytes."""
+    def open(
+        cls, store: Store, job: str, member: int, size: int, limit: int, here: Here | None = None, servers: int = 0
+    ) -> Messages:
+        """Meet the other members through the store; all call it alike. No body may have more than `limit` bytes.
+
+        The last of them, as many as there are `servers`, keep hubs and do nothing else.
+        """
         here = here or Here.found(size)
         secret = here.secret(store, job, member, size)
         meeting = Meeting(store, secret, job, here.generation, size)
         office = Office(here.address)
         try:
-            lines = cls(office, member, size)
+            lines = cls(office, member, size, servers)
             meeting.lay_down(Card(member, here.host, office.address, office.keys[0].decode()))
             cards = meeting.pick_up()
             office.listen(Realm(job_of(secret, job), here.generation, size, limit), cards, lines._sort)
@@ -45,6 +52,11 @@ class Messages:
             office.close()
             raise
         return lines
+
+    def gone(self, member: int) -> bool:
+        """Whether its connection has broken, or it said goodbye."""
+        peer = self.office.peers[member]
+        return bool(peer.gone) or peer.parted
 
     def serve(self, unheard: int) -> None:
         """A service begins; replies are kept by the office until they have left."""

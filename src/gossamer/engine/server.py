@@ -1,0 +1,81 @@
+"""A server: keeps shards of hubs for all members, and does nothing else. It knows no loop and no store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import torch
+from safetensors.torch import load as read_tensors
+from safetensors.torch import save as written_tensors
+
+from gossamer.engine.checkpoint.pack import pack
+from gossamer.engine.checkpoint.unpack import unpack
+from gossamer.engine.counter import as_body, as_bytes
+from gossamer.engine.lines import ANSWER, GO_ON, LAY, RATES, SHOW, STATE, TAKEN, Lines, Said
+from gossamer.engine.service import Service
+from gossamer.replica import Hub
+from gossamer.replica.joined import State
+
+TREE = "tree"  # the name, among tensors, of what is none
+
+
+class Server:
+    """One server's hubs, one shard of a hub at most; `rates` is told what members' optimizers are set to."""
+
+    def __init__(self, lines: Lines, hubs: dict[int, Hub], rates: Callable[[bytes], None]) -> None:
+        self.hubs, self._lines, self._rates = hubs, lines, rates
+        words = {LAY: self._lay, SHOW: self._show, RATES: self._set, STATE: self._tell, GO_ON: self._go_on}
+        self.service = Service(lines, hubs, None, acknowledge=False, others=words)
+        self.service.missed = lambda said: None  # its launcher says so
+        self.service.open()
+
+    def attend(self) -> None:
+        """Serve until all members have said goodbye, then say it, too."""
+        self.service.attend()
+        self.service.close()
+        self._lines.close()
+
+    def _lay(self, said: Said) -> None:
+        hub = self.hubs[said.slot]
+        assert said.body is not None
+        with self.service.lock, torch.no_grad():
+            for part in (hub.centre, *hub.known.values()):
+                part.copy_(said.body)
+        self._lines.reply(said.sender, TAKEN, said.slot)
+
+    def _show(self, said: Said) -> None:
+        with self.service.lock:
+            now = self.hubs[said.slot].centre.detach().cpu().clone()
+        self._lines.reply(said.sender, ANSWER, said.slot, body=now)
+
+    def _set(self, said: Said) -> None:
+        assert said.body is not None
+        with self.service.lock:
+            self._rates(as_bytes(said.body))
+
+    def _tell(self, said: Said) -> None:
+        with self.service.lock:
+            told = as_body(packed(self.hubs[said.slot].state()))
+        self._lines.reply(said.sender, ANSWER, said.slot, body=told)
+
+    def _go_on(self, said: Said) -> None:
+        assert said.body is not None
+        with self.service.lock, torch.no_grad():
+            self.hubs[said.slot].resume(unpacked(as_bytes(said.body)))
+        self._lines.reply(said.sender, TAKEN, said.slot)
+
+
+def packed(state: State) -> bytes:
+    """A hub's state as it travels: tensors, and the tree they belong to."""
+    tree, tensors = pack(state)
+    plain = as_body(msgspec.json.encode(tree))
+    return written_tensors({**{f"={name}": tensor.cpu() for name, tensor in tensors.items()}, TREE: plain})
+
+
+def unpacked(told: bytes) -> State:
+    """The inverse."""
+    tensors = read_tensors(told)
+    tree = msgspec.json.decode(as_bytes(tensors.pop(TREE)))
+    found: State = unpack(tree, {name.removeprefix("="): tensor for name, tensor in tensors.items()})
+    return found

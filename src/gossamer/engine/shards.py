@@ -1,0 +1,61 @@
+"""Who keeps which part of a hub: shards of as many elements, one for each owner. Moves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gossamer.parts.world import World
+from gossamer.replica import Chosen, Hub, Layout
+from gossamer.replica.hub import Builder
+from gossamer.replica.stretch import Stretch, balanced
+from gossamer.strategy import Exchange
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One stretch of what a hub is told, and the member or server that keeps it."""
+
+    slot: int
+    number: int
+    count: int
+    owner: int
+    part: Stretch
+
+    def __str__(self) -> str:
+        return f"shard {self.number} of {self.count} of the hub of slot {self.slot}"
+
+
+Shards = Mapping[int, Sequence[Shard]]  # of each slot that a hub answers
+
+
+def shared_out(exchanges: Sequence[Exchange], layout: Layout, optimizer: Builder, owners: Sequence[int]) -> Shards:
+    """All hubs of a strategy; everybody finds the same."""
+    return {
+        slot: _shards(slot, ex, Chosen(layout.tags, ex.where), optimizer, owners)
+        for slot, ex in enumerate(exchanges)
+        if ex.hub
+    }
+
+
+def hubs_of(
+    owner: int, kept: Shards, exchanges: Sequence[Exchange], layout: Layout, world: World, optimizer: Builder
+) -> dict[int, Hub]:
+    """What one owner has to keep, by slot: it has one shard of a hub, or none."""
+    found = {}
+    for slot, shard in [(slot, shard) for slot, all_ in kept.items() for shard in all_ if shard.owner == owner]:
+        start, stop = shard.part.bounds
+        first = Chosen(layout.tags, exchanges[slot].where).take(layout.start)[start:stop]
+        found[slot] = Hub(exchanges[slot], shard.part, first, world, optimizer)
+    return found
+
+
+def _shards(slot: int, ex: Exchange, chosen: Chosen, optimizer: Builder, owners: Sequence[int]) -> list[Shard]:
+    """One for each owner, as far as there is enough for all; one in all where a codec looks at everything at once, and
+    whole tensors where the optimizer does."""
+    count = min(len(owners), chosen.count) if ex.codec.by_element else 1
+    parts = balanced(chosen, count, anywhere=not ex.updates_at_hub or optimizer.elementwise)
+    return [
+        Shard(slot, number, len(parts), owner, part)
+        for number, (owner, part) in enumerate(zip(owners, parts, strict=False))
+    ]

@@ -1,0 +1,101 @@
+"""Servers: processes of their own that keep hubs. What they compute, who outlives whom, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from tests.cli.ask import DOOR
+from tests.processes.test_run import HERE, ended
+from tests.processes.test_train_survives import steps
+
+SCRIPT = str(HERE / "serving.py")
+
+
+def test_a_synchronous_server_is_one_worker_with_the_whole_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the server's own model was: the first worker's counts; and the rates are those of the workers then."""
+    words = ["--nproc-per-node=2", "--servers=2", "--strategy", "parameter_server()", SCRIPT, str(tmp_path)]
+    code, _, err = ended(*words, folder=tmp_path)
+    assert code == 0, err
+    assert err.count("gossamer: server 0 keeps shard 0 of 2 of the hub of slot 0") == 1
+    monkeypatch.setattr("sys.argv", ["serving", str(tmp_path)])
+    monkeypatch.setenv("RANK", "0")
+    from tests.processes import serving
+
+    model, optimizer = serving.made()
+    whole = [torch.cat([serving.batch(step, rank) for rank in range(2)]) for step in range(serving.STEPS)]
+    serving.train(model, optimizer, whole)
+    for rank in range(2):
+        found = torch.load(tmp_path / f"after-{rank}.pt", weights_only=True)
+        for mine, theirs in zip(model.parameters(), found, strict=True):
+            torch.testing.assert_close(theirs, mine.detach(), rtol=0, atol=1e-12)
+    still, same = serving.made()
+    for each in same.param_groups:
+        each["lr"] = 0.2
+    serving.train(still, same, whole[:3])
+    assert not torch.equal(next(still.parameters()), next(model.parameters())), "something is compared"
+
+
+def train(folder: Path, *words: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [*DOOR, "train", *words], cwd=folder, capture_output=True, text=True, timeout=240,
+        env={**os.environ, "COLUMNS": "200"},
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("strategy", "rank"), [("downpour(every=1)", 0), ("parameter_server", 2)])
+def test_the_others_finish_and_have_learnt(strategy: str, rank: int, tmp_path: Path) -> None:
+    fail = f"fail(rank={rank}, step=30)"
+    code, said = train(tmp_path, "--strategy", strategy, "--servers", "1", "--steps", "300", "--trouble", fail)
+    assert code == 0, said
+    (run,) = (tmp_path / "runs").iterdir()
+    assert [steps(run, member) for member in range(4)] == [30 if member == rank else 300 for member in range(4)]
+    assert said.count(f"rank {rank} was killed by SIGKILL in step 30; the others go on") == 1
+    assert said.count("is gone") == 0, "a death is told once"
+    seen = [json.loads(line) for path in run.glob("journal-*.jsonl") for line in path.read_text().splitlines()]
+    assert max(each["accuracy"] for each in seen if each["kind"] == "evaluation") > 0.9
+
+
+def test_a_run_goes_on_with_other_servers(tmp_path: Path) -> None:
+    """To the bit: a hub is the same however it is cut."""
+    words = ["--strategy", "parameter_server", "--momentum", "0.9", "--workers", "2", "--save-every", "10"]
+    ends = {}
+    for name, first, then in (("same", 1, 1), ("others", 1, 2), ("none", 2, 0)):
+        folder = tmp_path / name
+        folder.mkdir()
+        assert train(folder, *words, "--steps", "10", "--servers", str(first))[0] == 0
+        code, said = train(folder, "--resume", "--steps", "20", "--servers", str(then))
+        assert code == 0, said
+        (run,) = (folder / "runs").iterdir()
+        (kept,) = (run / "checkpoints").glob("step-20*")
+        ends[name] = (kept / "model.safetensors").read_bytes()
+    assert ends["same"] == ends["others"] == ends["none"]
+
+
+def test_nobody_goes_on_without_a_server(tmp_path: Path) -> None:
+    words = ["--nproc-per-node=2", "--servers=1", "--strategy", "downpour", str(HERE / "surviving.py"), str(tmp_path)]
+    code, _, err = ended(*words, "dies", "2", folder=tmp_path)  # whose rank is 2: the server, in its 40th step, never
+    assert code == 0, err
+    code, _, err = ended(*words, "starts and dies", "2", folder=tmp_path)
+    assert code == 137, err
+    assert "gossamer: server 0 was killed by SIGKILL, and all others were stopped" in err.splitlines()[-1]
+
+
+def test_what_servers_cannot_do_is_refused(tmp_path: Path) -> None:
+    code, said = train(tmp_path, "--servers", "1")
+    assert code == 2 and "a server, but nobody pushes to a hub in" in said and "Traceback" not in said
+    code, _, err = ended(
+        "--nproc-per-node=2", "--servers=1", "--strategy", "gossip_pull", SCRIPT, str(tmp_path), folder=tmp_path
+    )
+    assert code == 2 and "a server, but nobody pushes to a hub in" in err and "Traceback" not in err
+    words = ["--nproc-per-node=2", "--servers=1", "--strategy", "hogwild", SCRIPT, str(tmp_path), "scarce"]
+    code, _, err = ended(*words, folder=tmp_path)
+    assert code == 2 and "Traceback" not in err
+    assert "server 0: its shards need 0 MB, with all that is remembered of them, and there are 0 MB" in err
