@@ -1,4 +1,4 @@
-"""Hosts that wait for no other, on real processes without a script: some order of their moves explains what comes of it.
+"""Hosts that wait for no other, real processes without a script: some order of their moves explains what they come to.
 
 A host's moves in a step: its members update, its master reads another's parameters, and takes them in.
 """

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from gossamer.parts.refusal import Refused, kind, whole
 from gossamer.parts.topology.central import Hub
-from gossamer.parts.topology.mixing import Everyone, Into, Mixing, Neighbours, Topology, Weighing
+from gossamer.parts.topology.mixing import Common, Everyone, Into, Mixing, Neighbours, Topology, Weighing
 from gossamer.parts.topology.peers import Exponential
 from gossamer.parts.world import World
 
@@ -51,7 +51,8 @@ class Inside(Hosted):
         whole("Inside", "per_host", self.per_host, 1, 2**20)
 
     def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
-        return Neighbours(dict.fromkeys(self.host(member), 1.0 / self.per_host))
+        host = self.host(member)
+        return Neighbours(Common(host, dict.fromkeys(host, 1.0 / self.per_host)))
 
     def listeners(self, member: int, round: int, world: World, slot: int) -> tuple[int, ...]:
         return tuple(other for other in self.host(member) if other != member)
@@ -70,7 +71,8 @@ class Follow(Hosted):
         whole("Follow", "per_host", self.per_host, 1, 2**20)
 
     def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
-        return Neighbours({self.host(member)[0]: 1.0})
+        host = self.host(member)
+        return Neighbours(Common(host, {host[0]: 1.0}))
 
     def listeners(self, member: int, round: int, world: World, slot: int) -> tuple[int, ...]:
         master, *others = self.host(member)

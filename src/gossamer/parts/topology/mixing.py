@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -14,6 +14,17 @@ from gossamer.parts.world import World
 @dataclass(frozen=True)
 class Everyone:
     """The plain mean of all members: one value, never n x n weights."""
+
+
+class Common(dict[int, float]):
+    """Weights by which all of `among` hear the same, and none but they are heard or hear it: a mix of their own.
+
+    Only who carries it need know; to everybody else they are weights.
+    """
+
+    def __init__(self, among: Iterable[int], weights: Mapping[int, float]) -> None:
+        super().__init__(weights)
+        self.among = tuple(among)
 
 
 @dataclass(frozen=True)
