@@ -51,9 +51,12 @@ from gossamer.parts.topology import (
     Cycle,
     Dissemination,
     Exponential,
+    Follow,
     Graph,
     Grid,
     Hub,
+    Inside,
+    Masters,
     RandomPair,
     RandomPeer,
     RandomPush,
@@ -76,6 +79,11 @@ TOPOLOGIES: tuple[Topology, ...] = (
     Dissemination(),
     RandomPush(),
     RandomPair(),
+    Inside(),
+    Follow(),
+    Masters(),
+    Masters(among=RandomPeer()),
+    Masters(among=RandomPush()),
 )
 ROUTES: tuple[Route, ...] = (
     Auto(),
@@ -226,6 +234,8 @@ ENTRIES: tuple[str, ...] = (
     "adacomp(bin=3)",
     "ako(parts=3)",
     "gaia(threshold=0.5)",
+    "gossip_hosts(graph=RandomPeer(), every=2)",
+    "gossip_hosts(per_host=1, graph=Cycle())",
 )
 
 TABLE: dict[type, tuple[object, ...]] = {

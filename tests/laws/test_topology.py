@@ -18,12 +18,17 @@ from gossamer.parts.topology import (
     AtHub,
     Complete,
     Cycle,
+    Dissemination,
     Everyone,
     Exponential,
+    Follow,
     Graph,
+    Inside,
+    Masters,
     Mixing,
     Neighbours,
     RandomPeer,
+    RandomPush,
     Topology,
     Weighing,
     hears,
@@ -31,6 +36,17 @@ from gossamer.parts.topology import (
 from gossamer.parts.world import World
 
 ROUNDS = (0, 1, 2, 5, 1000)
+HOSTED: tuple[Topology, ...] = (  # of other sizes, and made of others still
+    Inside(per_host=3),
+    Inside(per_host=1),
+    Follow(per_host=4),
+    Masters(per_host=1, among=Cycle()),
+    Masters(per_host=3, among=RandomPeer(pulls=2)),
+    Masters(per_host=3, among=RandomPush()),
+    Masters(among=Complete()),
+    Masters(among=Graph(edges=((0, 1), (1, 2), (2, 0), (2, 1)))),
+    Masters(among=Masters(among=Dissemination())),
+)
 Law = Callable[[Topology], str | None]
 
 
@@ -197,7 +213,7 @@ WRONG = (
 )
 
 
-@pytest.mark.parametrize("topology", TOPOLOGIES, ids=repr)
+@pytest.mark.parametrize("topology", [*TOPOLOGIES, *HOSTED], ids=repr)
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 def test_holds(law: Law, topology: Topology) -> None:
     assert law(topology) is None

@@ -234,3 +234,29 @@ def gossip_pga(w: Array, data: Data, eta: float, mixing: Array, every: int = 0) 
         if every and (t + 1) % every == 0:
             x[:] = x.mean(0)
     return x
+
+
+def gossip_hosts(
+    w: Array,
+    data: Data,
+    eta: float,
+    per_host: int,
+    mixing: Callable[[int], Array],
+    every: int = 1,
+    order: Sequence[int] | None = None,
+) -> Array:
+    """One x a host: x_h -= eta mean of its workers' gradients; every so often x_h = sum_k W(round)_hk x_k (SGP).
+
+    With an order of hosts, each moves by itself and mixes with the others as they are; without one all move at once.
+    """
+    hosts = [data[first : first + per_host] for first in range(0, len(data), per_host)]
+    x, done = np.tile(w, (len(hosts), 1)), [0] * len(hosts)
+    for moving in [(h,) for h in order] if order is not None else [tuple(range(len(hosts)))] * len(data[0]):
+        for h in moving:
+            x[h] = x[h] - eta * np.mean([gradient(x[h], worker[done[h]]) for worker in hosts[h]], 0)
+            done[h] += 1
+        before = x.copy()
+        for h in moving:
+            if done[h] % every == 0:
+                x[h] = mixing(done[h] // every - 1)[h] @ before
+    return np.repeat(x, per_host, 0)

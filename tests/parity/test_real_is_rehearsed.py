@@ -47,6 +47,12 @@ ARGUMENTS = {  # where an entry's defaults would show too little in so few steps
     "dpsgd": ["dpsgd()", "dpsgd(Grid(x=2))"],
     "osgp": ["osgp(delay=1)", "osgp(delay=3)"],
     "gossip_pga": ["gossip_pga(every=3)"],
+    "gossip_hosts": [
+        "gossip_hosts()",
+        "gossip_hosts(graph=Cycle(), every=2)",
+        "gossip_hosts(graph=Complete())",
+        "gossip_hosts(per_host=1)",
+    ],
     "gradient_dropping": ["gradient_dropping(keep=0.2)"],
     "dryden": ["dryden(keep=0.2)"],
     "adacomp": ["adacomp(bin=5)"],

@@ -6,6 +6,8 @@ import pytest
 import torch
 from tests.sim.still import mixed
 
+from gossamer.strategy import parse, slots
+
 GOSSIP = "Exchange(payload=PARAMETERS, topology={}, synchrony=Synchrony(staleness={}))"
 
 
@@ -22,6 +24,44 @@ def test_gossip_without_gradients_reaches_consensus(expression: str, size: int) 
     apart, outcome, _ = mixed(expression, size, 200)
     assert apart.var(0).mean() > 0.1
     assert outcome.replicas.var(0).max() < 1e-6
+
+
+HOSTED = "Exchange(payload=PARAMETERS, topology=Inside(per_host={}))"  # what start apart may agree inside first
+
+
+@pytest.mark.parametrize("graph", ["Exponential()", "Cycle()", "RandomPeer()", "RandomPush()", "Dissemination()"])
+@pytest.mark.parametrize(("size", "per_host"), [(4, 2), (9, 3), (8, 2)])
+def test_hosts_without_gradients_reach_consensus(graph: str, size: int, per_host: int) -> None:
+    apart, outcome, _ = mixed(f"gossip_hosts({per_host}, {graph})", size, 200)
+    assert apart.var(0).mean() > 0.1
+    assert outcome.replicas.var(0).max() < 1e-6
+
+
+def test_hosts_that_nobody_speaks_for_stay_apart() -> None:
+    """Inside a host all agree, and hosts only where their masters gossip."""
+    apart, outcome, _ = mixed(HOSTED.format(2), 6, 3)
+    torch.testing.assert_close(outcome.replicas[::2], outcome.replicas[1::2], rtol=0, atol=1e-15)
+    torch.testing.assert_close(outcome.replicas[::2], (apart[::2] + apart[1::2]) / 2, rtol=0, atol=1e-15)
+    alone, unled, _ = mixed("Exchange(payload=PARAMETERS, topology=Masters(among=Cycle()))", 6, 40)
+    torch.testing.assert_close(unled.replicas[1::2], alone[1::2], rtol=0, atol=0)
+    assert unled.replicas[::2].var(0).max() < 1e-12
+
+
+@pytest.mark.parametrize("graph", ["Cycle()", "Exponential()", "Grid()", "Dissemination()", "Complete()"])
+def test_hosts_that_agree_inside_keep_the_mean_on_balanced_graphs(graph: str) -> None:
+    expression = f"{HOSTED.format(2)} + {gossip(graph)}"
+    apart, outcome, _ = mixed(expression, 12, 40)
+    torch.testing.assert_close(outcome.replicas.mean(0), apart.mean(0), rtol=0, atol=1e-12)
+
+
+def test_hosts_that_pull_lose_the_mean() -> None:
+    apart, outcome, _ = mixed(f"{HOSTED.format(2)} + {gossip('RandomPeer()')}", 12, 200)
+    assert (outcome.replicas.mean(0) - apart.mean(0)).abs().max() > 1e-2
+
+
+def gossip(graph: str) -> str:
+    """What happens between hosts and after that, without the gradients."""
+    return " + ".join(repr(ex) for ex in slots(parse(f"gossip_hosts(graph={graph})"))[1:])
 
 
 @pytest.mark.parametrize(

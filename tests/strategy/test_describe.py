@@ -16,6 +16,7 @@ from gossamer.parts.topology import (
     Exponential,
     Graph,
     Hub,
+    Masters,
     RandomPair,
     RandomPeer,
     RandomPush,
@@ -65,6 +66,7 @@ COMPOSED = [
     "eamsgd(every=4)",
     "slowmo(every=8)",
     "gossip_pga(every=4)",
+    "gossip_hosts(per_host=1)",
     "dpsgd(Grid())",
     "gossip_pull(pulls=2)",
     "Exchange(codec=Ternary())",
@@ -82,7 +84,8 @@ UNEVEN = {  # whose period does not divide STEPS, or which switch in between, wi
     "easgd", "diloco", "sparknet", "post_local_sgd", "bmuf", "async_easgd", "eamsgd", "slowmo", "gossip_pga",
 }  # fmt: skip
 VARYING = ("strom", "dryden", "adacomp", "ako", "gaia")  # how much these send depends on the numbers
-EVEN = [entry.name for entry in CATALOG if entry.name not in (*UNEVEN, *VARYING)]
+HOSTED = ("gossip_hosts",)  # whose hosts seven workers do not fill
+EVEN = [entry.name for entry in CATALOG if entry.name not in (*UNEVEN, *VARYING, *HOSTED)]
 
 
 @pytest.mark.parametrize("text", [*EVEN, *COMPOSED])
@@ -90,6 +93,15 @@ EVEN = [entry.name for entry in CATALOG if entry.name not in (*UNEVEN, *VARYING)
 def test_foretold_bytes_are_the_bytes_that_leave(text: str, workers: int) -> None:
     circle = tuple((member, (member + 1) % workers) for member in range(workers))
     text = text.replace("EDGES", repr((*circle, (0, 2), (2, 0), (3, 1))))
+    foreseen, rounding = foretold(text, workers, lambda load: load.per_step), foretold(text, workers, lambda _: 0.5)
+    assert sent_in_rehearsal(text, workers) == pytest.approx(foreseen, rel=0, abs=rounding)
+
+
+@pytest.mark.parametrize("graph", ["Exponential()", "Cycle()", "Complete()", "RandomPeer()"])
+@pytest.mark.parametrize(("workers", "per_host"), [(4, 2), (12, 3), (6, 6)])
+def test_foretold_bytes_of_hosts_are_the_bytes_that_leave(graph: str, workers: int, per_host: int) -> None:
+    every = 1 if "Random" in graph else 2  # of what is drawn, as many rounds must be played as are looked at
+    text = f"gossip_hosts({per_host}, {graph}, {every})"
     foreseen, rounding = foretold(text, workers, lambda load: load.per_step), foretold(text, workers, lambda _: 0.5)
     assert sent_in_rehearsal(text, workers) == pytest.approx(foreseen, rel=0, abs=rounding)
 
@@ -212,6 +224,13 @@ def test_a_hub_has_no_gap_and_answers_what_it_was_asked_about() -> None:
     assert spectral_gap(Hub(), World(8), 0) is None
     load = loads(parse("Exchange(topology=Hub(), codec=Half())"), World(8), stand_in(1000))[0]
     assert (load.sent, load.answered) == (Size(500, 500, 500), 1000)
+
+
+@pytest.mark.parametrize("per_host", [2, 3, 8])
+def test_messages_of_masters_are_told_for_all_members_where_only_some_are_looked_at(per_host: int) -> None:
+    for size in (24 * 170, 24 * 1700):
+        most, mean = messages(Masters(per_host, RandomPeer()), World(size), 0)
+        assert (most, mean) == (1, pytest.approx(1 / per_host, rel=0.05))
 
 
 def test_messages_of_random_partners_leave_out_draws_of_oneself() -> None:

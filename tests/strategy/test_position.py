@@ -41,6 +41,13 @@ POSITIONS = {
     "osgp": ("decentralised", "bounded asynchronous", "gossip, rotating partners", "parameters", "none"),
     "gossipgrad": ("decentralised", "synchronous", "gossip, rotating partners", "parameters", "none"),
     "gossip_pga": ("decentralised", "synchronous", "gossip, fixed graph + all-reduce", "parameters", "none"),
+    "gossip_hosts": (
+        "centralised + decentralised",
+        "synchronous",
+        "all-reduce, inside hosts + gossip, rotating partners + broadcast, inside hosts",
+        "gradients + parameters",
+        "none",
+    ),
     "half": ("centralised", "synchronous", "all-reduce", "gradients", "Half()"),
     "one_bit": ("centralised", "synchronous", "all-reduce", "gradients", "ErrorFeedback(codec=OneBit())"),
     "qsgd": ("centralised", "synchronous", "all-reduce", "gradients", "QSGD()"),
@@ -73,6 +80,10 @@ def test_every_entry_has_a_sentence_and_a_paper() -> None:
 def test_the_position_is_computed_from_the_fields() -> None:
     slack = position(parse("ssp(staleness=0)"))
     assert slack == position(parse("parameter_server"))
+    waits_for_nobody = position(parse("gossip_hosts(graph=RandomPeer())"))
+    assert waits_for_nobody.scheduling == "synchronous + asynchronous"
+    assert "gossip, random partners" in waits_for_nobody.pattern
+    assert position(parse("gossip_hosts(per_host=1)")) == position(parse("sgp"))
     circle = position(parse("Exchange(payload=PARAMETERS, topology=Cycle(), codec=Difference())"))
     assert (circle.pattern, circle.compression) == ("gossip, fixed graph", "Difference()")
 

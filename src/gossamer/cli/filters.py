@@ -69,9 +69,9 @@ def axes() -> dict[str, Axis]:
 
 
 def _patterns() -> tuple[str, ...]:
-    """Every pattern of a topology: first as one word, then what kind of gossip."""
-    found = [str(getattr(parts()[name], "pattern", "")) for name in _names(topology.Topology)]
-    told = [word for word in found if word]
+    """Every pattern of a topology: first as one word, then what kind of gossip. Who is made of others has theirs."""
+    found = [getattr(parts()[name], "pattern", None) for name in _names(topology.Topology)]
+    told = [word for word in found if isinstance(word, str)]
     coarse = [word.partition(", ")[0] for word in told]
     return tuple(dict.fromkeys([*coarse, *(half for word in told for half in word.split(", ")), *told]))
 

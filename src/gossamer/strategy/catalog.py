@@ -13,6 +13,7 @@ from gossamer.parts.topology import Exponential, Hub, RandomPeer
 from gossamer.strategy.compressed import COMPRESSED
 from gossamer.strategy.entry import OURS, Entry
 from gossamer.strategy.exchange import Exchange
+from gossamer.strategy.hosted import HOSTED
 from gossamer.strategy.reduced import REDUCED
 from gossamer.strategy.relaxed import RELAXED
 from gossamer.strategy.strategy import AnyStrategy, Strategy
@@ -112,6 +113,7 @@ CATALOG: tuple[Entry, ...] = (
     Entry("dgc", dgc, "Lin et al. 2018; P1, algorithm 7"),
     *REDUCED,
     *RELAXED,
+    *HOSTED,
     *COMPRESSED,
 )
 

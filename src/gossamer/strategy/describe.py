@@ -27,6 +27,7 @@ LAYERS = 8  # square matrices of the stand-in model
 HORIZON = 32  # rounds looked at where a topology does not repeat itself
 MOST_MIXED = 256  # members up to which the product of the mixing matrices is worked out
 LOOKED_AT = 4096  # mixings asked for when messages are counted
+PRIME = 1048583  # above every number of members: its multiples meet each of them, and no place on a host too often
 
 
 @dataclass(frozen=True)
@@ -122,10 +123,11 @@ def _trip(ex: Exchange, wire: Size, world: World, slot: int) -> _Trip:
 def messages(topology: Topology, world: World, slot: int) -> tuple[int, float]:
     """The most messages a member hears or sends in a round of mixing, and the mean that it sends.
 
-    Counted over all members or, in large worlds, an even sample; over 32 rounds where rounds differ.
+    Counted over all members or, in large worlds, a sample; over 32 rounds where rounds differ.
     """
     rounds = 1 if topology.fixed else HORIZON
-    sample = range(0, world.size, -(-world.size * rounds // LOOKED_AT))
+    looked_at = min(world.size, max(1, LOOKED_AT // rounds))
+    sample = [place * PRIME % world.size for place in range(looked_at)]
     heard = [len({*hears(topology, m, r, world, slot)} - {m}) for r in range(rounds) for m in sample]
     most = max(heard)
     if topology.patient:

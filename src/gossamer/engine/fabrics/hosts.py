@@ -78,8 +78,8 @@ class Hosts:
         return self._begin(key, wire.body, way, *place) if place else self._copied(key, wire.body, way)
 
     def neighbours(self, key: Key, wire: Wire, weights: Mapping[int, float], listeners: tuple[int, ...]) -> Pending:
-        """Over torch."""
-        return self.beyond.neighbours(key, wire, weights, listeners)
+        """In the host's memory where all of the host mix and nobody else; else over torch."""
+        return self.inside.neighbours(key, wire, weights, listeners)
 
     def board(self, width: int) -> Board:
         """Over torch: everybody hears everybody."""

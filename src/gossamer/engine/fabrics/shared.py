@@ -1,6 +1,6 @@
 """The fabric of one host: means are taken where the members' numbers lie, in memory they share. Knows no strategy.
 
-What is heard sender by sender, neighbours' messages and named routes still travel over torch.
+What is heard sender by sender, messages of some members and named routes still travel over torch.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from gossamer.engine.shared.compiled import SMALL
 from gossamer.engine.watch import ended, named
 from gossamer.parts.codec import Heard, Mean, Wire
 from gossamer.parts.route import Route
+from gossamer.parts.topology import Common
 
 PATIENCE = 1800.0  # seconds after which nobody is waited for any longer; who is missing is said long before
 ALARM = 3.0  # seconds of waiting between two looks at whether the missing still run
@@ -35,12 +36,13 @@ class Under:
     lane: Lane
     bucket: int
     into: Into
+    weights: Sequence[float] | None = None
     summed: bool = False
 
     def sum(self) -> None:
         """Sum my share, waiting for the others if need be."""
         if not self.summed:
-            self.lane.reduce(self.bucket, self.into)
+            self.lane.reduce(self.bucket, self.into, self.weights)
             self.lane.done(self.bucket)
             self.summed = True
 
@@ -128,8 +130,17 @@ class Shared:
         return self._in_place(key, wire.body, *place) if place else self._copied(key, wire.body)
 
     def neighbours(self, key: Key, wire: Wire, weights: Mapping[int, float], listeners: tuple[int, ...]) -> Pending:
-        """Over torch."""
-        return self.beyond.neighbours(key, wire, weights, listeners)
+        """Over torch, but for a mix of all that share this memory, and of nobody else."""
+        body = wire.body
+        within = isinstance(weights, Common) and weights.among == self.members and isinstance(wire, Mean)
+        if not within or not body.is_cpu or not body.numel():
+            return self.beyond.neighbours(key, wire, weights, listeners)
+        if len(weights) == 1:
+            return self._read(key, body, *weights.items())
+        if body.element_size() < 4:  # short numbers are added up in 32 bits, and stay so
+            return self.beyond.neighbours(key, wire, weights, listeners)
+        place, shares = self.place_of(body), [weights.get(member, 0.0) for member in self.members]
+        return self._in_place(key, body, *place, shares) if place else self._copied(key, body, shares)
 
     def board(self, width: int) -> Board:
         """Numbers in shared memory, on two sides: nobody is two mixes ahead of one who still reads."""
@@ -168,8 +179,10 @@ class Shared:
         if now - self._missing[0] > PATIENCE:
             raise MemberLost(f"{named(who)} not come within {PATIENCE / 60:.0f} minutes", who)
 
-    def _in_place(self, key: Key, body: Tensor, lane: Lane, bucket: int) -> Pending:
-        under = self._begin(key, body, lane, bucket, Into.EVERY)
+    def _in_place(
+        self, key: Key, body: Tensor, lane: Lane, bucket: int, weights: Sequence[float] | None = None
+    ) -> Pending:
+        under = self._begin(key, body, Under(lane, bucket, Into.EVERY, weights))
 
         def wait() -> Heard:
             self._end(key, under, body)
@@ -177,10 +190,10 @@ class Shared:
 
         return Pending(wait)
 
-    def _copied(self, key: Key, body: Tensor) -> Pending:
+    def _copied(self, key: Key, body: Tensor, weights: Sequence[float] | None = None) -> Pending:
         spare = self.spare(key, body, shared=True)
         spare.lane.mine.copy_(body)
-        under = self._begin(key, body, spare.lane, 0, Into.ONCE)
+        under = self._begin(key, body, Under(spare.lane, 0, Into.ONCE, weights))
 
         def wait() -> Heard:
             self._end(key, under, body)
@@ -188,6 +201,27 @@ class Shared:
             assert spare.lane.whole is not None
             whole = spare.lane.whole if key.bucket is not None else spare.lane.whole.clone()
             return Heard(whole=whole.to(torch.promote_types(whole.dtype, torch.float32)))
+
+        return Pending(wait)
+
+    def _read(self, key: Key, body: Tensor, heard: tuple[int, float]) -> Pending:
+        """All hear one member, and nothing is summed: it lays its numbers down, and the others read them there."""
+        sender, weight = heard
+        mine, spare = sender == self.member, self.spare(key, body, shared=False, small=0)
+        if mine:
+            spare.lane.mine.copy_(body)
+        spare.lane.announce(0)
+        self.sent[key.slot] += body.nbytes * (len(self.members) - 1) if mine else 0
+
+        def wait() -> Heard:
+            spare.lane.gather(0)
+            there = body if mine else spare.lane.slots[self.members.index(sender)]
+            whole = there.to(torch.promote_types(there.dtype, torch.float32)) * weight
+            spare.lane.done(0)
+            spare.lane.settle(0)
+            spare.busy = False
+            self.heard[key.slot] += 0 if mine else body.nbytes
+            return Heard(whole=whole)
 
         return Pending(wait)
 
@@ -202,14 +236,14 @@ class Shared:
         found.busy = True
         return found
 
-    def _begin(self, key: Key, body: Tensor, lane: Lane, bucket: int, into: Into) -> Under:
+    def _begin(self, key: Key, body: Tensor, under: Under) -> Under:
         """Announce, and sum what has become complete meanwhile; nobody waits here."""
-        lane.announce(bucket)
-        self.sent[key.slot] += leaving(lane, bucket, body)
+        under.lane.announce(under.bucket)
+        self.sent[key.slot] += leaving(under.lane, under.bucket, body)
         for other in self._under:
             if not other.summed and other.lane.ready(other.bucket):
                 other.sum()
-        self._under.append(under := Under(lane, bucket, into))
+        self._under.append(under)
         return under
 
     def _end(self, key: Key, under: Under, body: Tensor) -> None:

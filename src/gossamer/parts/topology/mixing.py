@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 from gossamer.parts.value import Value, Word
 from gossamer.parts.world import World
@@ -15,6 +14,17 @@ from gossamer.parts.world import World
 @dataclass(frozen=True)
 class Everyone:
     """The plain mean of all members: one value, never n x n weights."""
+
+
+class Common(dict[int, float]):
+    """Weights by which all of `among` hear the same, and none but they are heard or hear it: a mix of their own.
+
+    Only who carries it need know; to everybody else they are weights.
+    """
+
+    def __init__(self, among: Iterable[int], weights: Mapping[int, float]) -> None:
+        super().__init__(weights)
+        self.among = tuple(among)
 
 
 @dataclass(frozen=True)
@@ -54,16 +64,50 @@ class Weighing(Word):
 
 
 class Topology(ABC, Value):
-    """Who mixes with whom: a pure function of (member, round, world) that opens nothing."""
+    """Who mixes with whom: a pure function of (member, round, world) that opens nothing.
 
-    pattern: ClassVar[str]  # the taxonomy's word for it
-    weighing: ClassVar[Weighing] = Weighing.RECEIVER
-    balanced: ClassVar[bool] = True  # both sides' weights sum to 1, so the mean over members is kept
-    fixed: ClassVar[bool] = True  # who hears whom is the same in every round
-    only_met: ClassVar[bool] = False  # nobody ever waits for it: staleness must not be 0
-    trades: ClassVar[bool] = False  # a partner hears as much as it tells
-    tells: ClassVar[bool] = False  # values are laid into a partner's inbox
-    patient: ClassVar[bool] = True  # both ends must be there; False: a partner takes part without its help
+    What it says of itself is a class variable of most, and asked of those inside by whoever is made of others.
+    """
+
+    @property
+    @abstractmethod
+    def pattern(self) -> str:
+        """The taxonomy's word for it."""
+
+    @property
+    def weighing(self) -> Weighing:
+        """Whose weights sum to 1."""
+        return Weighing.RECEIVER
+
+    @property
+    def balanced(self) -> bool:
+        """Whether both sides' weights sum to 1, so that the mean over members is kept."""
+        return True
+
+    @property
+    def fixed(self) -> bool:
+        """Whether who hears whom is the same in every round."""
+        return True
+
+    @property
+    def only_met(self) -> bool:
+        """Whether nobody ever waits for it: staleness must not be 0."""
+        return False
+
+    @property
+    def trades(self) -> bool:
+        """Whether a partner hears as much as it tells."""
+        return False
+
+    @property
+    def tells(self) -> bool:
+        """Whether values are laid into a partner's inbox."""
+        return False
+
+    @property
+    def patient(self) -> bool:
+        """Whether both ends must be there; if not, a partner takes part without its help."""
+        return True
 
     @abstractmethod
     def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
