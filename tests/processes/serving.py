@@ -16,6 +16,7 @@ from torch import nn
 import gossamer
 
 FOLDER, RANK, STEPS = Path(sys.argv[1]), int(os.environ["RANK"]), 12
+LIMIT = 1_000_000
 SERVER = os.environ.get("GOSSAMER_SERVER")
 
 
@@ -34,18 +35,19 @@ def train(model: nn.Module, optimizer: torch.optim.Optimizer, batches: list[torc
         scheduler.step()
 
 
-def made() -> tuple[nn.Module, torch.optim.Optimizer]:
+def made(width: int = 16) -> tuple[nn.Module, torch.optim.Optimizer]:
+    """A model and what steps it."""
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 1)).double()
+    model = nn.Sequential(nn.Linear(10, width), nn.Tanh(), nn.Linear(width, 1)).double()
     return model, torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9, weight_decay=1e-3)
 
 
 def main() -> None:
     torch.set_num_threads(1)
     (FOLDER / f"pid-{RANK}").write_text(str(os.getpid()))
-    model, optimizer = made()
+    model, optimizer = made(20_000 if "scarce" in sys.argv else 16)
     if SERVER is not None and "scarce" in sys.argv:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # one of those that say how much memory there is
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))  # one of those that say how much memory there is
     if SERVER is not None:
         with torch.no_grad():
             model[0].weight.zero_()  # type: ignore[union-attr, operator]

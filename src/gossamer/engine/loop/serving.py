@@ -40,7 +40,7 @@ def serve(
         for course, (optimizer, kinds) in enumerate(zip(optimizers, named, strict=True))
         for number, each in enumerate(kinds)
     ]
-    _refuse_scarce(place, sum(part.needed(place.size) for part in parts))
+    _refuse_scarce(sum(part.needed(place.size) for part in parts))
     servers = [part.opened(place, world) for part in parts]
     kept = "; ".join(map(str, parts))
     tell(f"{place.named(place.member)} keeps {kept}")
@@ -92,10 +92,11 @@ def _remembered(optimizer: Borrowed, place: int, layout: Layout) -> int:
     return sum(1 for value in made.state[tried].values() if isinstance(value, Tensor) and value.shape == tried.shape)
 
 
-def _refuse_scarce(place: Place, needed: int) -> None:
+def _refuse_scarce(needed: int) -> None:
+    """Refuse shards that this host has no memory for."""
     if needed > (room := available()):
         raise Refused(
-            f"{place.named(place.member)}: its shards need {needed / 1e6:,.0f} MB, with all that is remembered of "
-            f"them, and there are {room / 1e6:,.0f} MB",
+            f"its shards need {needed / 1e6:,.0f} MB, with all that is remembered of them, and there are "
+            f"{room / 1e6:,.0f} MB",
             "more servers, or none: members keep the shards then",
         )

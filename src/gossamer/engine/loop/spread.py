@@ -73,7 +73,7 @@ def _hubs(strand: Strand, parts: Sequence[Tree]) -> dict[int, list[Tree]]:
     found = {}
     for slot, bounds in strand.stepper.hub_bounds().items():
         chosen = strand.replica.desks[slot].chosen
-        whole = joined(hub_states(parts, slot), chosen)
+        whole = {**joined(hub_states(parts, slot), chosen), "pushes": {}}  # all count anew, as members do
         found[slot] = [cut(whole, Stretch(chosen, *each)) for each in bounds]
     return found
 
