@@ -1,6 +1,6 @@
 """A script for workers and a server: trains a small model with a rate that changes, and leaves the parameters.
 
-serving.py FOLDER
+serving.py FOLDER [scarce | wide]
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def made(width: int = 16) -> tuple[nn.Module, torch.optim.Optimizer]:
 def main() -> None:
     torch.set_num_threads(1)
     (FOLDER / f"pid-{RANK}").write_text(str(os.getpid()))
-    model, optimizer = made(20_000 if "scarce" in sys.argv else 16)
+    model, optimizer = made(20_000 if "scarce" in sys.argv or "wide" in sys.argv else 16)
     if SERVER is not None and "scarce" in sys.argv:
         resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))  # one of those that say how much memory there is
     if SERVER is not None:
