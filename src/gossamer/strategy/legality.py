@@ -46,7 +46,8 @@ def _check_quorum(quorum: int | AllBut | OneIn | None, closes: int, size: int) -
     workers = f"{size} worker{'s' * (size > 1)}"
     match quorum:
         case AllBut(count):
-            said = f"{count} backup{'s' * (count > 1)} of {workers} leave nobody to wait for"
+            backups = f"{count} backups of {workers} leave" if count > 1 else f"1 backup of {workers} leaves"
+            said = f"{backups} nobody to wait for"
             fewer, enough = f"AllBut({size - 1})" if size > 1 else "no quorum", count + 1
         case OneIn(count):
             said, fewer, enough = f"one in {count} of {workers} is nobody", f"OneIn({size})", count

@@ -9,6 +9,8 @@ import msgspec
 import torch
 from msgspec.structs import replace
 
+FLAGS = {"hosts": "--nnodes", "job": "--rdzv-id"}  # where what differs is told by the flag that says it
+
 
 class Host(msgspec.Struct, frozen=True):
     """What a launcher says of its host: nothing that could be executed."""
@@ -20,13 +22,16 @@ class Host(msgspec.Struct, frozen=True):
     torch: str
     strategy: str
     fabric: str
+    job: str = ""  # the run's name, where it has one
     sealed: str = ""  # what only a holder of the run's key can write
 
 
-def about(address: str, workers: int, hosts: int, given: tuple[str | None, str | None], key: bytes | None) -> Host:
+def about(
+    address: str, workers: int, hosts: int, given: tuple[str | None, str | None], key: bytes | None, job: str = ""
+) -> Host:
     """What this launcher says; `given` are the strategy and the fabric."""
     strategy, fabric = (word or "" for word in given)
-    plain = Host(address, workers, hosts, version("gossamer"), str(torch.__version__), strategy, fabric)
+    plain = Host(address, workers, hosts, version("gossamer"), str(torch.__version__), strategy, fabric, job)
     return plain if key is None else replace(plain, sealed=seal(plain, key))
 
 
@@ -37,10 +42,10 @@ def seal(host: Host, key: bytes) -> str:
 
 def differs(first: Host, other: Host, key: bytes | None) -> str | None:
     """The first difference in words, or None; different numbers of workers are none."""
-    for name in ("hosts", "gossamer", "torch", "strategy", "fabric"):
+    for name in ("job", "hosts", "gossamer", "torch", "strategy", "fabric"):
         here, there = getattr(first, name), getattr(other, name)
         if here != there:
-            flag = "--nnodes" if name == "hosts" else name
+            flag = FLAGS.get(name, name)
             return f"{flag} is {there or 'not given'}, there it is {here or 'not given'}"
     if bool(first.sealed) != bool(other.sealed):
         return "only one of them has a --key-file"

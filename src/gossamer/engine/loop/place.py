@@ -26,6 +26,7 @@ from gossamer.engine.launch.interface import towards
 from gossamer.engine.launch.meeting import RUN
 from gossamer.engine.launch.ties import FALLS, SURVIVES
 from gossamer.engine.loop.roll import calling
+from gossamer.engine.told import read
 from gossamer.parts.refusal import Refused
 
 PATIENCE = timedelta(minutes=30)
@@ -104,7 +105,7 @@ def _told(store: Store, rank: int, size: int) -> list[Told]:
     mine = Told(host, asked("address") or towards(master) or master, secrets.token_hex(16))
     store.add(f"pulse/{rank}", 0)
     store.set(f"place/{rank}", msgspec.json.encode(mine).decode())
-    return [msgspec.json.decode(store.get(f"place/{other}"), type=Told) for other in range(size)]
+    return [read(store.get(f"place/{other}"), Told, f"prepare: rank {other}") for other in range(size)]
 
 
 def _fresh(told: Sequence[Told]) -> str:
