@@ -51,7 +51,7 @@ def centre(rehearsal: object) -> torch.Tensor:
 def test_softsync(paces, n):
     size, order = len(paces), orders.paced(paces, TURNS, 3)
     if n > size:
-        with pytest.raises(Refused, match="leaves a quorum of 0"):
+        with pytest.raises(Refused, match="is nobody"):
             played(softsync(n), size, order=order)
         return
     workers, server, ages = textbook.softsync(*given(size, TURNS), RATE, order, size // n)
@@ -215,7 +215,7 @@ def test_dpsgd_on_a_circle(size):
     assert gap(found, mixed_first) > WRONG, "the gradient is taken, and the step made, in the other order"
 
 
-@pytest.mark.parametrize(("size", "x"), [(6, 3), (6, 2), (9, 3), (4, 2), (5, 5)])
+@pytest.mark.parametrize(("size", "x"), [(6, 3), (6, 2), (9, 3), (4, 2), (10, 5)])
 def test_dpsgd_on_a_torus_and_with_everybody(size, x):
     found = played(dpsgd(Grid(x)), size, STEPS).outcome.replicas
     assert gap(found, textbook.dpsgd(*given(size, STEPS), RATE, textbook.grid(size, x))) < EXACT

@@ -44,7 +44,6 @@ ARGUMENTS = {  # where an entry's defaults would show too little in so few steps
     "eamsgd": ["eamsgd(every=2, momentum=0.5)"],
     "slowmo": ["slowmo(every=3)"],
     "gossip_push": ["gossip_push()", "gossip_push(every=2)"],
-    "dpsgd": ["dpsgd()", "dpsgd(Grid(x=2))"],
     "osgp": ["osgp(delay=1)", "osgp(delay=3)"],
     "gossip_pga": ["gossip_pga(every=3)"],
     "gossip_hosts": [
@@ -145,6 +144,11 @@ def noted(steps: list[StepRecord], digits: int | None = None) -> list[tuple[obje
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_real_processes_equal_the_rehearsal(crew: Crew, expression: str) -> None:
     compare(crew, expression, "torch")
+
+
+@pytest.mark.parametrize("expression", ["dpsgd(Grid(x=2))", "gossip_pga(every=3, graph=Grid())"])
+def test_what_two_workers_cannot_lay_out_equals_the_rehearsal(four: Crew, expression: str) -> None:
+    compare(four, expression, "torch")
 
 
 @pytest.mark.parametrize("expression", [e for e in EXPRESSIONS if "EDGES" not in e and served(parse(e))])

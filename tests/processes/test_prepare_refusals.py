@@ -153,6 +153,20 @@ def test_what_differs_between_ranks_is_named_on_every_rank(member: Member) -> No
     differing(member, "it has 3 tensors, not 0: buffer 3.running_mean", buffered)
 
 
+@everywhere(worlds=(3,), fabrics=("shared", "torch", "hosts"))
+def test_a_world_that_a_strategy_cannot_be_laid_over(member: Member) -> None:
+    """Every rank says so by itself, at once: nobody waits for another who has been refused."""
+    model = net()
+    for strategy, words in (
+        ("dpsgd(Grid())", "3 workers make a torus of 3 x 1, which is a circle; nearest that works: Cycle(), or 4 w"),
+        ("dpsgd(Grid(x=2))", "3 workers do not fill rows of 2; nearest that works: Cycle(), or 4 workers"),
+        ("backup_workers(3)", "3 backups of 3 workers leave nobody to wait for; nearest that works: AllBut(2)"),
+        ("softsync(4)", "one in 4 of 3 workers is nobody; nearest that works: OneIn(3), or 4 workers"),
+    ):
+        refused(words, lambda strategy=strategy: gossamer.prepare(model, sgd(model), strategy=strategy))  # type: ignore[misc]
+    member.prepare(model, sgd(model), strategy="dpsgd")
+
+
 @everywhere(worlds=(2,), fabrics=("shared",))
 def test_worlds(member: Member) -> None:
     whole, part = dist.new_group(), dist.new_group([0])

@@ -16,6 +16,8 @@ if "own" in sys.argv:
     sys.excepthook = lambda kind, error, trace: print("heard", error, file=sys.stderr)
 model = nn.Linear(2, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+if "alone" in sys.argv:
+    gossamer.prepare(model, optimizer, strategy="gossip_pull")
 if "at once" in sys.argv:
     gossamer.prepare(model, optimizer, stratgy="allreduce")
 gossamer.prepare(model, optimizer)
@@ -35,7 +37,12 @@ def ran(folder: Path, *words: str, before: tuple[str, ...] = ()) -> tuple[int, l
     return done.returncode, done.stderr.splitlines()
 
 
-@pytest.mark.parametrize(("words", "line"), [(["at once"], ONCE), ([], LATE)], ids=["in prepare", "later"])
+ALONE = "RandomPeer: gossip needs company, and there is 1 worker; nearest that works: 2 workers, or allreduce()"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"), [(["at once"], ONCE), (["alone"], ALONE), ([], LATE)], ids=["in prepare", "alone", "later"]
+)
 def test_one_line_and_code_2_without_a_launcher(words: list[str], line: str, tmp_path: Path) -> None:
     code, lines = ran(tmp_path, *words)
     assert (code, lines[-1]) == (2, f"gossamer: {line}")

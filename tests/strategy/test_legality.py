@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from gossamer.parts.refusal import Refused
+from gossamer.parts.synchrony import AllBut
 from gossamer.parts.world import World
-from gossamer.strategy import Misread, fits, parse
+from gossamer.strategy import CATALOG, Entry, Misread, fits, parse, slots
 
 RULES = {
     "both ends must be there": (
@@ -137,12 +138,38 @@ RULES = {
 }
 WORLDS = (
     ("allreduce(torus(x=3))", 4, 6, "do not fill rows"),
-    ("backup_workers(backups=4)", 4, 5, "quorum of 0"),
-    ("Exchange(topology=Hub(), synchrony=Synchrony(quorum=5))", 4, 5, "quorum of 5"),
-    ("gossip_pull", 1, 2, "gossip needs company"),
-    ("sgp", 1, 2, "gossip needs company"),
+    (
+        "backup_workers(backups=4)",
+        4,
+        5,
+        "4 backups of 4 workers leave nobody to wait for; nearest that works: AllBut.3., or 5 workers",
+    ),
+    (
+        "Exchange(topology=Hub(), synchrony=Synchrony(quorum=5))",
+        4,
+        5,
+        "4 workers never make a quorum of 5; nearest that works: quorum=4, or 5 workers",
+    ),
+    (
+        "backup_workers",
+        1,
+        2,
+        "1 backup of 1 worker leaves nobody to wait for; nearest that works: no quorum, or 2 workers",
+    ),
+    ("softsync(n=8)", 4, 8, "one in 8 of 4 workers is nobody; nearest that works: OneIn.4., or 8 workers"),
     ("Exchange(topology=Cycle())", 1, 2, "gossip needs company"),
-    ("Exchange(payload=PARAMETERS, topology=Graph(edges=((0, 1), (1, 2), (2, 3), (3, 0))))", 3, 4, "names member 3"),
+    ("Exchange(payload=PARAMETERS, topology=Graph(edges=()))", 1, None, "gossip needs company"),
+    ("dpsgd(Grid())", 2, 4, "2 workers make a torus of 2 x 1, which is a circle; nearest that works: Cycle.., or 4"),
+    ("dpsgd(Grid())", 5, 6, "5 workers make a torus of 5 x 1, which is a circle; nearest that works: Cycle.., or 6"),
+    ("dpsgd(Grid(x=4))", 4, 8, "torus of 4 x 1, which is a circle; nearest that works: Grid()"),
+    ("dpsgd(Grid(x=1))", 9, None, "torus of 1 x 9, which is a circle; nearest that works: Grid()"),
+    ("gossip_pga(graph=Grid(x=3))", 7, 9, "7 workers do not fill rows of 3; nearest that works: Cycle.., or 8 workers"),
+    (
+        "Exchange(payload=PARAMETERS, topology=Graph(edges=((0, 1), (1, 2), (2, 3), (3, 0))))",
+        3,
+        4,
+        "names member 3.*works: 4 workers",
+    ),
     ("Exchange(payload=PARAMETERS, topology=Graph(edges=((0, 1), (1, 0))))", 3, 2, "the mass would drain away"),
 )
 
@@ -158,8 +185,31 @@ def test_what_breaks_a_rule_is_refused_and_its_neighbour_is_not(rule: str) -> No
 
 
 @pytest.mark.parametrize(("text", "small", "large", "reason"), WORLDS)
-def test_a_world_too_small_is_refused_and_the_next_is_not(text: str, small: int, large: int, reason: str) -> None:
+def test_a_world_too_small_is_refused_and_the_next_is_not(
+    text: str, small: int, large: int | None, reason: str
+) -> None:
     strategy = parse(text)
     with pytest.raises(Refused, match=reason):
         fits(strategy, World(small))
-    fits(strategy, World(large))
+    if large is not None:
+        fits(strategy, World(large))
+
+
+ENTRIES = [entry for entry in CATALOG if any(ex.topology.pattern.startswith("gossip") for ex in slots(entry.make()))]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_every_gossip_of_one_is_refused(entry: Entry) -> None:
+    with pytest.raises(Refused, match="gossip needs company, and there is 1 worker; nearest that works: 2 workers, or"):
+        fits(entry.make(), World(1))
+    fits(entry.make(), World(2))
+
+
+@pytest.mark.parametrize("entry", [each for each in CATALOG if each not in ENTRIES], ids=lambda entry: entry.name)
+def test_who_gossips_with_nobody_may_be_alone(entry: Entry) -> None:
+    """But for backups, of whom one is left over."""
+    if any(isinstance(ex.synchrony.quorum, AllBut) for ex in slots(entry.make())):
+        with pytest.raises(Refused, match="nobody to wait for"):
+            fits(entry.make(), World(1))
+    else:
+        fits(entry.make(), World(1))

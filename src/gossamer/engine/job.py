@@ -10,7 +10,11 @@ FABRICS = ("auto", "shared", "hosts", "torch", "messages")  # what may carry wir
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A strategy by its expression, a task by its reference, and where to leave what came of it."""
+    """A strategy by its expression, a task by its reference, and where to leave what came of it.
+
+    `fabric`: torch carries mixes, and visits travel over torch, by keyed messages, or lie in shared memory; auto is
+    what a run on one host takes: memory for mixes, and for visits where only the visitor acts.
+    """
 
     name: str
     folder: str
@@ -25,7 +29,7 @@ class Job(msgspec.Struct, frozen=True):
     steps: int = 10
     seed: int = 0
     order: list[int] | None = None
-    fabric: Literal["torch", "messages", "shared"] = "torch"
+    fabric: Literal["auto", "torch", "messages", "shared"] = "torch"
 
 
 class TrainJob(msgspec.Struct, frozen=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,7 +14,9 @@ import torch.distributed as dist
 from safetensors.torch import save_file
 from torch.distributed.distributed_c10d import Store
 
+from gossamer.engine.fabrics import Fabric
 from gossamer.engine.fabrics.over_torch import OverTorch
+from gossamer.engine.fabrics.shared import Shared
 from gossamer.engine.job import Job
 from gossamer.engine.lines import FOR_EVER, Lines
 from gossamer.engine.messages.lines import Messages
@@ -55,7 +58,7 @@ def main() -> None:
         try:
             if job.fabric == "messages" and job.fabric not in carriers:
                 carriers[job.fabric] = Messages.open(store, "crew", rank, size, LIMIT)
-            play(job, store, carriers.get(job.fabric), mixes)
+            play(job, store, carriers, mixes)
         except Refused as error:
             say(f"refused {error}")
         else:
@@ -65,9 +68,8 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-def play(job: Job, store: Store, lines: Lines | None, mixes: dist.ProcessGroup) -> None:
-    """Run one job and leave this member's journal and final parameters in its folder; visits are made in memory that
-    members share where there are no lines."""
+def play(job: Job, store: Store, lines: Mapping[str, Lines], mixes: dist.ProcessGroup) -> None:
+    """Run one job and leave this member's journal and final parameters in its folder."""
     rank, size = dist.get_rank(), dist.get_world_size()
     strategy, world = parse(job.strategy), World(size, job.seed)
     optimizer = Optimizer(job.optimizer, job.rate, job.momentum, job.decay)
@@ -79,10 +81,14 @@ def play(job: Job, store: Store, lines: Lines | None, mixes: dist.ProcessGroup) 
     fits(strategy, world)
     optimizer.suits(strategy)
     layout = Layout(task.model)
-    carrier = lines or Reach.of(store, f"shelf {job.name}", rank, layout, world, strategy, optimizer)
+    carrier: Lines | Reach | None = lines.get(job.fabric)  # visits are made in memory where there are no lines
     if carrier is None:
+        carrier = Reach.of(store, f"shelf {job.name}", rank, layout, world, strategy, optimizer)
+    if carrier is None and job.fabric == "shared":
         raise Refused(f"{strategy!r} is not visited in shared memory", "fabric torch")
-    played = Member(task, layout, strategy, world, optimizer, job.batch, (carrier, mixes), turns)
+    beyond = OverTorch(mixes)
+    fabric = Shared(beyond, store, f"memory {job.name}") if job.fabric == "auto" else beyond
+    played = Member(task, layout, strategy, world, optimizer, job.batch, (carrier or lines["torch"], fabric), turns)
     steps = job.steps if job.order is None else turns.steps
     header = Header(
         "engine",
@@ -122,17 +128,17 @@ class Member:
         world: World,
         optimizer: Optimizer,
         batch: int,
-        carriers: tuple[Lines | Reach, dist.ProcessGroup],
+        carriers: tuple[Lines | Reach, Fabric],
         turns: Turns,
     ) -> None:
-        carrier, mixes = carriers
+        carrier, fabric = carriers
         own = carrier.shelf.mine if isinstance(carrier, Reach) else torch.empty_like(layout.start)
         storage = (own, torch.zeros_like(layout.start))
         self.task, self.stream = task, Stream(task.size, batch, world)
         self.replica = Replica(dist.get_rank(), world, strategy, layout, storage)
         self.optimizer = optimizer.build(self.replica.views)
         self.local = Local(task, layout, world)
-        self.stepper = Stepper(self.replica, OverTorch(mixes), carrier, turns, optimizer)
+        self.stepper = Stepper(self.replica, fabric, carrier, turns, optimizer)
 
     def step(self, step: int) -> StepRecord:
         """Play one step."""

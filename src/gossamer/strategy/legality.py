@@ -13,7 +13,7 @@ from gossamer.parts.merge import Adopt, Elastic, Share
 from gossamer.parts.payload import Order, Payload
 from gossamer.parts.refusal import Refused
 from gossamer.parts.route import Auto
-from gossamer.parts.synchrony import Late
+from gossamer.parts.synchrony import AllBut, Late, OneIn
 from gossamer.parts.topology import Complete, Cycle, Hub, RandomPeer, Weighing
 from gossamer.parts.world import World
 
@@ -36,12 +36,24 @@ def check_world(ex: Exchange, world: World) -> None:
     ex.topology.fits(world)
     if isinstance(ex.topology, Complete):
         ex.route.fits(world.size)
-    closes = ex.synchrony.closes(world.size)
-    if not 1 <= closes <= world.size:
-        raise Refused(
-            f"Synchrony: {ex.synchrony.quorum!r} of {world.size} workers leaves a quorum of {closes}",
-            f"quorum={min(max(1, closes), world.size)}, or more workers",
-        )
+    _check_quorum(ex.synchrony.quorum, ex.synchrony.closes(world.size), world.size)
+
+
+def _check_quorum(quorum: int | AllBut | OneIn | None, closes: int, size: int) -> None:
+    """Refuse a quorum of nobody, or of more than there are; say the nearest, and how many workers it would need."""
+    if 1 <= closes <= size:
+        return
+    workers = f"{size} worker{'s' * (size > 1)}"
+    match quorum:
+        case AllBut(count):
+            backups = f"{count} backups of {workers} leave" if count > 1 else f"1 backup of {workers} leaves"
+            said = f"{backups} nobody to wait for"
+            fewer, enough = f"AllBut({size - 1})" if size > 1 else "no quorum", count + 1
+        case OneIn(count):
+            said, fewer, enough = f"one in {count} of {workers} is nobody", f"OneIn({size})", count
+        case _:
+            said, fewer, enough = f"{workers} never make a quorum of {closes}", f"quorum={size}", closes
+    raise Refused(f"Synchrony: {said}", f"{fewer}, or {enough} workers")
 
 
 Broken = tuple[str, tuple[str, ...]] | None  # the reason, and the fields one would change first

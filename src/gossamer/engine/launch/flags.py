@@ -20,7 +20,8 @@ from gossamer.engine.job import FABRICS
 from gossamer.engine.launch.interface import there
 from gossamer.parts.refusal import Refused, whole
 from gossamer.parts.spelling import nearest
-from gossamer.strategy import parse
+from gossamer.parts.world import World
+from gossamer.strategy import fits, parse
 
 EXAMPLE = "gossamer run --nproc-per-node 4 SCRIPT"
 ABOUT = """Start a script on many workers: torchrun with a strategy. Whatever torchrun takes is taken here and means
@@ -80,6 +81,8 @@ def read(words: Sequence[str]) -> Namespace:
         raise Refused(f"run: --nnodes {asked.nnodes} is no number of hosts", "--nnodes 2 or --nnodes 1:4") from None
     whole("run", "nnodes", asked.hosts, 1, 2**20)
     whole("run", "servers", asked.servers, 0, 1024)
+    if asked.hosts == 1:  # several hosts may have different numbers of workers, which are known when they have met
+        refuse_unfit(asked.strategy, asked.workers, asked.servers)
     if asked.number is not None:
         whole("run", "node-rank", asked.number, 0, asked.hosts - 1)
     if asked.monitor_interval <= 0:
@@ -97,6 +100,12 @@ def read(words: Sequence[str]) -> Namespace:
     if asked.interface is not None:
         there(asked.interface)
     return asked
+
+
+def refuse_unfit(strategy: str | None, workers: int, servers: int) -> None:
+    """Refuse a strategy that so many workers cannot play, before any of them starts."""
+    if strategy:
+        fits(parse(strategy), World(workers), servers)
 
 
 def _number(asked: Namespace) -> None:

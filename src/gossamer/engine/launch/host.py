@@ -9,6 +9,8 @@ import msgspec
 import torch
 from msgspec.structs import replace
 
+FLAGS = {"hosts": "--nnodes", "job": "--rdzv-id", "servers": "--servers"}  # where what differs is told by the flag that says it
+
 
 class Host(msgspec.Struct, frozen=True):
     """What a launcher says of its host: nothing that could be executed."""
@@ -21,14 +23,22 @@ class Host(msgspec.Struct, frozen=True):
     strategy: str
     fabric: str
     servers: int = 0  # on all hosts together
+    job: str = ""  # the run's name, where it has one
     sealed: str = ""  # what only a holder of the run's key can write
 
 
-def about(address: str, workers: int, hosts: int, given: tuple[str | None, str | None, int], key: bytes | None) -> Host:
+def about(
+    address: str,
+    workers: int,
+    hosts: int,
+    given: tuple[str | None, str | None, int],
+    key: bytes | None,
+    job: str = "",
+) -> Host:
     """What this launcher says; `given` are the strategy, the fabric, and how many servers there are."""
     strategy, fabric, servers = given
     versions = version("gossamer"), str(torch.__version__)
-    plain = Host(address, workers, hosts, *versions, strategy or "", fabric or "", servers)
+    plain = Host(address, workers, hosts, *versions, strategy or "", fabric or "", servers, job)
     return plain if key is None else replace(plain, sealed=seal(plain, key))
 
 
@@ -39,10 +49,10 @@ def seal(host: Host, key: bytes) -> str:
 
 def differs(first: Host, other: Host, key: bytes | None) -> str | None:
     """The first difference in words, or None; different numbers of workers are none."""
-    for name in ("hosts", "gossamer", "torch", "strategy", "fabric", "servers"):
+    for name in ("job", "hosts", "gossamer", "torch", "strategy", "fabric", "servers"):
         here, there = getattr(first, name), getattr(other, name)
         if here != there:
-            flag = {"hosts": "--nnodes", "servers": "--servers"}.get(name, name)
+            flag = FLAGS.get(name, name)
             return f"{flag} is {there or 'not given'}, there it is {here or 'not given'}"
     if bool(first.sealed) != bool(other.sealed):
         return "only one of them has a --key-file"

@@ -12,12 +12,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NoReturn
 
 import msgspec
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import PrefixStore, Store
 
+from gossamer.engine.launch.flags import refuse_unfit
 from gossamer.engine.launch.host import Host, differs
+from gossamer.engine.told import read
 from gossamer.parts.refusal import Refused
 
 NAP, TELL = 0.1, 10.0  # seconds between two looks, and until those that are missing are named
@@ -56,11 +59,7 @@ def meet(where: tuple[str, int], mine: Host, number: int | None, connect: float,
         _count(store, mine)
         _wait(store, mine, join)
         said = store.multi_get([f"host/{each}" for each in range(mine.hosts)])
-        hosts = tuple(msgspec.json.decode(each, type=Host) for each in said)
-    except msgspec.MsgspecError as error:
-        raise Refused(
-            f"run: a host says of itself what this version cannot read: {error}", "one version on all"
-        ) from None
+        hosts = tuple(read(each, Host, f"run: host {number}") for number, each in enumerate(said))
     except RuntimeError as error:
         raise Refused(f"run: the store at {where[0]}:{where[1]} is gone: {_first(error)}") from None
     return Meeting(store, port, taken, hosts)
@@ -71,14 +70,22 @@ def compare(meeting: Meeting, key: bytes | None) -> None:
     first, others = meeting.hosts[0], range(1, len(meeting.hosts))
     found = {number: differs(first, meeting.hosts[number], key) for number in others}
     number = next((each for each, difference in found.items() if difference), None)
-    if number is None:
-        return
+    if number is not None:
+        said = f"run: {meeting.named(number)} differs from host 0 ({first.address}): {found[number]}"
+        _part(meeting, Refused(said, "the same on all hosts"))
+    try:
+        refuse_unfit(first.strategy, sum(host.workers for host in meeting.hosts), first.servers)
+    except Refused as refusal:
+        _part(meeting, refusal)
+
+
+def _part(meeting: Meeting, refusal: Refused) -> NoReturn:
+    """Leave by a refusal that all come to; the store's host goes last."""
     meeting.store.add("compared", 1)
     until = time.monotonic() + 5.0
     while meeting.number == 0 and meeting.store.add("compared", 0) < len(meeting.hosts) and time.monotonic() < until:
         time.sleep(NAP)
-    said = f"run: {meeting.named(number)} differs from host 0 ({first.address}): {found[number]}"
-    raise Refused(said, "the same on all hosts")
+    raise refusal from None
 
 
 def _listen(where: tuple[str, int], number: int | None) -> socket.socket | None:
@@ -147,7 +154,7 @@ def _enter(store: Store, mine: Host, number: int | None) -> int:
 
 def _count(store: Store, mine: Host) -> None:
     """Refuse at once to wait for more or fewer hosts than the first one does, who finds it out by itself."""
-    first = msgspec.json.decode(store.get("host/0"), type=Host)
+    first = read(store.get("host/0"), Host, "run: host 0")
     if first.hosts != mine.hosts:
         store.add("compared", 1)
         reason = f"run: --nnodes is {mine.hosts} here, and {first.hosts} on host 0 ({first.address})"

@@ -84,7 +84,8 @@ def deaths(guard: Guard, error: ChildFailedError) -> list[Death]:
 
 
 def _meet(asked: Namespace, config: LaunchConfig, where: tuple[str, int] | None = None) -> Meeting:
-    mine = about(asked.address, asked.workers, asked.hosts, (asked.strategy, asked.fabric, asked.servers), asked.key)
+    given = (asked.strategy, asked.fabric, asked.servers)
+    mine = about(asked.address, asked.workers, asked.hosts, given, asked.key, "" if asked.standalone else asked.rdzv_id)
     told = config.rdzv_configs.get("join_timeout", "")
     try:
         connect, join = (float(told or usual) for usual in (CONNECT, JOIN))

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gossamer.engine.loop.place import Place
+from gossamer.engine.told import read
 from gossamer.parts.refusal import Refused
 
 PATIENCE = timedelta(minutes=10)  # loading data may take one worker much longer than another
@@ -49,15 +50,19 @@ def agree(place: Place, mine: Facts) -> None:
         return
     place.store.set(f"facts/{place.member}", msgspec.json.encode(mine).decode())
     place.store.wait([f"facts/{rank}" for rank in place.everybody], PATIENCE)
-    told = [msgspec.json.decode(place.store.get(f"facts/{rank}"), type=Facts) for rank in place.everybody]
+    said = [place.store.get(f"facts/{rank}") for rank in place.everybody]
+    told = [read(each, Facts, f"prepare: {_who(place, rank)}") for rank, each in enumerate(said)]
     for rank, theirs in enumerate(told[1:], start=1):
         difference = differs(told[0], theirs)
         if difference is not None:
-            host = next((number for number, members in enumerate(place.hosts) if rank in members), None)
-            host = place.servers[rank - place.size] if host is None else host
-            where = "" if place.one_host else f" on {place.whereabouts(host)}"
-            said = f"prepare: {place.named(rank)}{where} differs from rank 0: {difference}"
-            raise Refused(said, "the same script on every rank")
+            reason = f"prepare: {_who(place, rank)} differs from rank 0: {difference}"
+            raise Refused(reason, "the same script on every rank")
+
+
+def _who(place: Place, rank: int) -> str:
+    host = next((number for number, members in enumerate(place.hosts) if rank in members), None)
+    host = place.servers[rank - place.size] if host is None else host
+    return place.named(rank) if place.one_host else f"{place.named(rank)} on {place.whereabouts(host)}"
 
 
 def differs(first: Facts, other: Facts) -> str | None:

@@ -24,8 +24,10 @@ from torch.distributed.rendezvous import rendezvous
 from gossamer.engine.groups import Groups
 from gossamer.engine.launch.interface import towards
 from gossamer.engine.launch.meeting import RUN
+from gossamer.engine.launch.start import party
 from gossamer.engine.launch.ties import FALLS, KEEPS, SURVIVES
 from gossamer.engine.loop.roll import calling
+from gossamer.engine.told import read
 from gossamer.parts.refusal import Refused
 
 PATIENCE = timedelta(minutes=30)
@@ -81,7 +83,7 @@ class Place:
 
     def named(self, number: int) -> str:
         """A member or a server in words."""
-        return f"rank {number}" if number < self.size else f"server {number - self.size}"
+        return party(number, self.size)
 
     @property
     def per_host(self) -> tuple[int, ...]:
@@ -131,7 +133,8 @@ def _told(store: Store, rank: int, size: int, servers: int) -> list[Told]:
     mine = Told(host, asked("address") or towards(master) or master, secrets.token_hex(16))
     store.add(f"pulse/{rank}", 0)
     store.set(f"place/{rank}", msgspec.json.encode(mine).decode())
-    return [msgspec.json.decode(store.get(f"place/{other}"), type=Told) for other in range(size + servers)]
+    said = [store.get(f"place/{other}") for other in range(size + servers)]
+    return [read(each, Told, f"prepare: {party(other, size)}") for other, each in enumerate(said)]
 
 
 def _fresh(told: Sequence[Told]) -> str:

@@ -70,7 +70,8 @@ class Meeting:
         try:
             card = msgspec.json.decode(told[:LONGEST], type=Card)
         except msgspec.DecodeError:
-            raise Refused(f"messages: member {member} left no card that can be read") from None
+            said = f"messages: member {member} left no card that can be read"
+            raise Refused(said, "the same gossamer on every host") from None
         if card.version != VERSION:
             raise Refused(
                 f"messages: {card.name} speaks version {card.version} of the messages, here it is {VERSION}",
@@ -78,7 +79,7 @@ class Meeting:
             )
         if card.member != member or not hmac.compare_digest(card.seal.encode(), self.seal(card).encode()):
             raise Refused(
-                f"messages: {card.name} does not hold this job's key",
+                f"messages: {card.name} does not hold this job's key, or is of another job",
                 "the same --key-file (GOSSAMER_KEY_FILE) on every host",
             )
         return card

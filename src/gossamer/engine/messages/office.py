@@ -25,6 +25,7 @@ from gossamer.engine.messages.card import Card
 from gossamer.engine.messages.frame import Head, Realm, read
 from gossamer.engine.messages.parcels import Parcels
 from gossamer.engine.messages.peer import Peer
+from gossamer.engine.messages.strangers import Strangers
 from gossamer.parts.refusal import Refused
 
 GREETING = 20.0  # seconds for all handshakes, on a busy machine too; a wrong key is heard of at once
@@ -40,6 +41,7 @@ class Office:
         self._context: zmq.Context[Any] = zmq.Context()
         self.keys = zmq.curve_keypair()
         self.dropped: Counter[str] = Counter()  # pieces and callers that were turned away, by reason
+        self._strangers = Strangers()
         self._gate = sockets.gatekeeper(self._context)
         self._router, self.address = sockets.listener(self._context, self.keys, address)
         self._failures = self._router.get_monitor_socket(sockets.FAILED)
@@ -59,7 +61,7 @@ class Office:
     def listen(self, realm: Realm, cards: Mapping[int, Card], deliver: Callable[[Said], None]) -> None:
         """Begin to let in whoever holds the key of a card."""
         self.realm, self._deliver = realm, deliver
-        self._welcome = {z85.decode(card.key): member for member, card in cards.items()}
+        self._cards, self._welcome = cards, {z85.decode(card.key): member for member, card in cards.items()}
         self._thread.start()
 
     def connect(self, member: int, cards: Mapping[int, Card]) -> None:
@@ -134,10 +136,11 @@ class Office:
 
     def _let_in(self) -> None:
         """Answer libzmq (ZAP 1.0): a caller whose key is on a card of this job gets in, under its member's number."""
-        version, request, _, _, _, mechanism, *credentials = self._gate.recv_multipart()
+        version, request, _, address, _, mechanism, *credentials = self._gate.recv_multipart()
         member = self._welcome.get(credentials[0]) if mechanism == b"CURVE" and credentials else None
         if member is None:
             self.dropped["unknown key"] += 1
+            self._strangers.turned_away(f"a caller at {address.decode(errors='replace')}", "unknown key")
         word = (b"400", b"unknown key", b"") if member is None else (b"200", b"", str(member).encode())
         self._gate.send_multipart([version, request, *word, b""])
 
@@ -161,6 +164,8 @@ class Office:
     def _hear(self, first: zmq.Frame) -> None:
         """Read one piece straight to where it belongs; what follows a header that is dropped is not looked at."""
         head = read(self.realm, self._router.recv(copy=False).buffer) if first.more else "no header"
+        if isinstance(head, str):
+            self._strangers.turned_away(self._cards[int(first.get("User-Id"))].name, head)
         if isinstance(head, Head) and str(head.sender) != first.get("User-Id"):
             head = "another's name"
         room = self._parcels.room(head) if isinstance(head, Head) else None

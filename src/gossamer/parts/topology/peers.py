@@ -56,7 +56,7 @@ class Exponential(Topology):
 class Grid(Topology):
     """Members on a torus of rows of `x`; each hears itself and its up to four neighbours with equal weights (D-PSGD).
 
-    Without `x` the grid is the factor pair nearest a square; a prime number of members makes a circle.
+    Without `x` the grid is the factor pair nearest a square. A single row or column would be a circle: refused.
     """
 
     pattern: ClassVar[str] = "gossip, fixed graph"
@@ -85,7 +85,16 @@ class Grid(Topology):
     def fits(self, world: World) -> None:
         not_alone("Grid", world)
         if self.x is not None and world.size % self.x:
-            raise Refused(f"Grid: {world.size} members do not fill rows of {self.x}", "Grid()")
+            raise Refused(f"Grid: {world.size} workers do not fill rows of {self.x}", self._nearest(world))
+        sides = self._sides(world)
+        if 1 in sides:
+            said = f"{world.size} workers make a torus of {sides[0]} x {sides[1]}, which is a circle"
+            raise Refused(f"Grid: {said}", self._nearest(world))
+
+    def _nearest(self, world: World) -> str:
+        """The grid nearest a square; a prime has none, but the number after it has."""
+        prime = 1 in Grid()._sides(world)
+        return f"Cycle(), or {max(4, world.size + 1)} workers" if prime else "Grid()"
 
 
 @dataclass(frozen=True, repr=False)
@@ -156,9 +165,11 @@ class Graph(Topology):
         return 1.0 / (1 + sum(1 for source, _ in self.edges if source == sender))
 
     def fits(self, world: World) -> None:
+        not_alone("Graph", world)
         worst = max((max(edge) for edge in self.edges), default=0)
         if worst >= world.size:
-            raise Refused(f"Graph: an edge names member {worst}, but the members are 0 to {world.size - 1}")
+            said = f"an edge names member {worst}, but the members are 0 to {world.size - 1}"
+            raise Refused(f"Graph: {said}", f"{worst + 1} workers, or edges between fewer")
         back = tuple((receiver, sender) for sender, receiver in self.edges)
         for edges, what in ((self.edges, "hears nothing of member 0"), (back, "is never heard by member 0")):
             lost = sorted(set(range(world.size)) - _reached(edges))
