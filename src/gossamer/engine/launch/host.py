@@ -9,7 +9,8 @@ import msgspec
 import torch
 from msgspec.structs import replace
 
-FLAGS = {"hosts": "--nnodes", "job": "--rdzv-id", "servers": "--servers"}  # where what differs is told by the flag that says it
+# where what differs is told by the flag that says it
+FLAGS = {"hosts": "--nnodes", "job": "--rdzv-id", "servers": "--servers"}
 
 
 class Host(msgspec.Struct, frozen=True):
