@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 import pytest
 import torch
 from safetensors import SafetensorError
 
+from gossamer.engine.counter import Counter
+from gossamer.engine.lines import ANSWER, SHOWN, Said
 from gossamer.engine.server import packed, unpacked
 from gossamer.parts.codec import Mean
 from gossamer.parts.merge import Compensated
@@ -52,3 +56,27 @@ def test_settings_travel_and_are_followed() -> None:
     stepped.step()
     assert theirs.param_groups[0]["lr"] == 0.5 and theirs.param_groups[0]["betas"] == (0.1, 0.2)
     assert torch.allclose(at_hub, torch.full((3,), -0.5))
+
+
+class Spoken:
+    """Lines on which replies were laid down beforehand."""
+
+    servers, size, member = (1,), 2, 0
+
+    def __init__(self, *said: Said) -> None:
+        self._said = deque(said)
+
+    def ask(self, *words: object, **body: object) -> None:
+        """Nobody hears it."""
+
+    def heard(self, member: int) -> Said:
+        return self._said.popleft()
+
+
+def test_what_a_server_shows_is_no_answer_to_a_push() -> None:
+    """Answers may be due while it is asked what it has now."""
+    answers = [Said(1, ANSWER, 0, (version, 0, 0, 0), torch.tensor([float(version)])) for version in (1, 2)]
+    shown = Said(1, SHOWN, 0, body=torch.tensor([7.0]))
+    counter = Counter(Spoken(*answers, shown), acknowledged=False)  # type: ignore[arg-type]
+    assert counter.show(1, 0, torch.empty(0)).tolist() == [7.0]
+    assert [counter.answer(1, 0, torch.empty(0)).version for _ in range(2)] == [1, 2]

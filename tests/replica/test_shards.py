@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from gossamer.engine.pushing import _sound
 from gossamer.engine.shards import Shard, shared_out
 from gossamer.parts.codec import Mean
 from gossamer.parts.merge import Compensated, Elastic
@@ -117,3 +118,34 @@ def test_states_of_shards_are_one_state_however_they_are_cut(case: tuple[Exchang
     assert torch.equal(play([whole], 3, 9), play(others, 3, 9)), "they go on alike"
     parts[0].resume(cut(once, parts[0].chosen))  # type: ignore[arg-type]
     assert not same(joined([hub.state() for hub in parts], chosen()), whole.state()), "it has gone on since"
+
+
+def test_a_shard_that_was_never_stepped_joins_with_those_that_were() -> None:
+    case = CASES[0]
+    (whole,), parts = hubs(*case, 1), hubs(*case, 3)
+    for hub in parts[:2]:
+        for member in (0, 1):
+            hub.push(member, 0, Mean(torch.ones(hub.chosen.count)))
+    state = joined([hub.state() for hub in parts], chosen())
+    whole.resume(state)
+    assert whole.steps is not None
+    found = state["steps"][3]["momentum_buffer"]  # the tensor of 40, of which the last shard has some
+    assert found.shape == (40,) and found[0] and not found[-1] and not state["steps"][-1]
+    play([whole], 1, 0)
+
+
+def test_tensors_of_nothing_are_in_one_stretch_and_in_no_other() -> None:
+    shapes = ((0,), (3,), (0, 2), (4,), (0,))
+    some = Chosen(tuple(Tag(f"t{n}", shape) for n, shape in enumerate(shapes)), Everything())
+    for count in (1, 2, 3):
+        assert [place for part in balanced(some, count, anywhere=False) for place in part.places] == [0, 1, 2, 3, 4]
+
+
+def test_who_is_told_of_no_number_is_told_of_none() -> None:
+    """A shard alone cannot know that the rest of a gradient was no number."""
+    parts = [Shard(0, n, 2, n, part) for n, part in enumerate(balanced(chosen(), 2, anywhere=True))]
+    told = torch.ones(COUNT)
+    assert _sound(Mean(told), parts).body is told
+    told[-1] = torch.inf
+    assert _sound(Mean(told), parts).body.isnan().all()
+    assert _sound(Mean(told), parts[:1]).body is told, "a hub that hears everything finds it by itself"

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor
 
 from gossamer.engine.lines import (
+    ANSWER,
     GO_ON,
     LAY,
     PULL,
     PUSH,
     RATES,
     SHOW,
+    SHOWN,
     STATE,
     TAKEN,
     TELL,
@@ -31,7 +33,7 @@ class Counter:
 
     def __init__(self, lines: Lines, *, acknowledged: bool) -> None:
         self._lines, self._acknowledged = lines, acknowledged
-        self._answers: dict[tuple[int, int], deque[Said]] = {}
+        self._answers: dict[tuple[int, int, int], deque[Said]] = {}  # by owner, slot, and kind
 
     def pull(self, owner: int, slot: int, like: Tensor) -> tuple[Tensor, int]:
         """Another member's parameters as they are right now, and how many steps it has completed."""
@@ -68,7 +70,7 @@ class Counter:
     def show(self, owner: int, slot: int, like: Tensor) -> Tensor:
         """A server's shard as it is now."""
         self._lines.ask(owner, SHOW, slot)
-        return self._hear(owner, slot, like)[0]
+        return self._hear(owner, slot, like, SHOWN)[0]
 
     def rates(self, owner: int, told: bytes) -> None:
         """Tell a server the settings of this member's optimizer; what is pushed from now on is stepped with by them."""
@@ -77,15 +79,15 @@ class Counter:
     def state(self, owner: int, slot: int) -> bytes:
         """All that must outlive a server's shard."""
         self._lines.ask(owner, STATE, slot)
-        return as_bytes(self._hear(owner, slot, torch.empty(0))[0])
+        return as_bytes(self._hear(owner, slot, torch.empty(0), SHOWN)[0])
 
     def go_on(self, owner: int, slot: int, state: bytes) -> None:
         """Let a server's shard go on from a state."""
         self._lines.ask(owner, GO_ON, slot, body=as_body(state))
         self._taken(owner)
 
-    def _hear(self, owner: int, slot: int, like: Tensor) -> tuple[Tensor, tuple[int, ...]]:
-        key = (owner, slot)
+    def _hear(self, owner: int, slot: int, like: Tensor, kind: int = ANSWER) -> tuple[Tensor, tuple[int, ...]]:
+        key = (owner, slot, kind)
         while not self._answers.get(key):
             self._next(owner)
         said = self._answers[key].popleft()
@@ -106,7 +108,7 @@ class Counter:
         """Hear one message; True if it says that a push was taken."""
         said = self._lines.heard(owner)
         if said.kind != TAKEN:
-            self._answers.setdefault((owner, said.slot), deque()).append(said)
+            self._answers.setdefault((owner, said.slot, said.kind), deque()).append(said)
         return said.kind == TAKEN
 
 

@@ -8,6 +8,8 @@ from typing import Any, cast
 
 import torch.distributed as dist
 
+FEW = timedelta(seconds=60)  # in which those that are left hear each other
+
 
 class Groups:
     """All that were made here. Their connections end when nobody holds them any more: whoever does lets go first."""
@@ -26,7 +28,7 @@ class Groups:
 
     def among(self, ranks: Sequence[int]) -> dist.ProcessGroup:
         """One of some processes, which nobody else has to know of."""
-        made: Any = dist.new_group(list(ranks), backend="gloo", use_local_synchronization=True)
+        made: Any = dist.new_group(list(ranks), FEW, "gloo", use_local_synchronization=True)
         self._made.append(made)
         return cast(dist.ProcessGroup, made)
 

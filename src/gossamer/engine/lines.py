@@ -12,10 +12,10 @@ from torch import Tensor
 
 from gossamer.parts.codec import Each, Max, Mean
 
-PULL, TELL, TRADE, PUSH, BYE, TAKEN, ANSWER, REST, LAY, SHOW, RATES, STATE, GO_ON = KINDS = range(13)
-REPLIES = (TAKEN, ANSWER)
-LOST = 13  # the carrier's own word: a member is gone; between carriers, that they hear each other no more
-GOT = 14  # between carriers only: so many asks of yours were taken up
+PULL, TELL, TRADE, PUSH, BYE, TAKEN, ANSWER, REST, LAY, SHOW, SHOWN, RATES, STATE, GO_ON = KINDS = range(14)
+REPLIES = (TAKEN, ANSWER, SHOWN)
+LOST = 14  # the carrier's own word: a member is gone; between carriers, that they hear each other no more
+GOT = 15  # between carriers only: so many asks of yours were taken up
 WIRES: tuple[type[Mean] | type[Max] | type[Each], ...] = (Mean, Max, Each)
 DTYPES = (
     torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2,

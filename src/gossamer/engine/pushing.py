@@ -22,7 +22,7 @@ from gossamer.parts.codec import Wire
 from gossamer.records import Note
 from gossamer.replica import Answer, Replica, conclude
 
-PATIENCE = 120.0  # seconds a hub may take to answer before we say that it does not
+PATIENCE = 1800.0  # seconds a hub may take to answer before we say that it does not: one member may be very late
 
 
 class Pushing:
@@ -48,7 +48,7 @@ class Pushing:
         desk, member = self.replica.desks[slot], self.replica.member
         rounds = [desk.round(shard.number) for shard in self.shards[slot]]
         pushing = self.replica.push(slot, step)
-        wire = next(pushing)
+        wire = _sound(next(pushing), self.shards[slot])
         self._pushing.setdefault(slot, deque()).append(pushing)
         note.send(slot, wire.body.nbytes)
         # others first: what goes to them is on its way while this member steps its own
@@ -134,6 +134,13 @@ class Pushing:
             self._room[slot] = parts[0].new_empty(self.shards[slot][-1].part.bounds[1])
         torch.cat(list(parts), out=self._room[slot])
         return self._room[slot]
+
+
+def _sound(wire: Wire, shards: Sequence[Shard]) -> Wire:
+    """A wire that holds what is no number is none at all: a shard that is told of the rest of it would apply that."""
+    if len(shards) == 1 or bool(torch.isfinite(wire.body.sum(dtype=torch.float64))):
+        return wire
+    return replace(wire, body=torch.full_like(wire.body, torch.nan))
 
 
 def _part(wire: Wire, shard: Shard) -> Wire:

@@ -12,7 +12,7 @@ from safetensors.torch import save as written_tensors
 from gossamer.engine.checkpoint.pack import pack
 from gossamer.engine.checkpoint.unpack import unpack
 from gossamer.engine.counter import as_body, as_bytes
-from gossamer.engine.lines import ANSWER, GO_ON, LAY, RATES, SHOW, STATE, TAKEN, Lines, Said
+from gossamer.engine.lines import GO_ON, LAY, RATES, SHOW, SHOWN, STATE, TAKEN, Lines, Said
 from gossamer.engine.service import Service
 from gossamer.replica import Hub
 from gossamer.replica.joined import State
@@ -30,9 +30,12 @@ class Server:
         self.service.missed = lambda said: None  # its launcher says so
         self.service.open()
 
-    def attend(self) -> None:
-        """Serve until all members have said goodbye, then say it, too."""
-        self.service.attend()
+    def attend(self, seconds: float) -> bool:
+        """Serve for so long, or until all members have said goodbye: whether they have."""
+        return self.service.attend(seconds)
+
+    def close(self) -> None:
+        """Say goodbye, too."""
         self.service.close()
         self._lines.close()
 
@@ -47,7 +50,7 @@ class Server:
     def _show(self, said: Said) -> None:
         with self.service.lock:
             now = self.hubs[said.slot].centre.detach().cpu().clone()
-        self._lines.reply(said.sender, ANSWER, said.slot, body=now)
+        self._lines.reply(said.sender, SHOWN, said.slot, body=now)
 
     def _set(self, said: Said) -> None:
         assert said.body is not None
@@ -57,7 +60,7 @@ class Server:
     def _tell(self, said: Said) -> None:
         with self.service.lock:
             told = as_body(packed(self.hubs[said.slot].state()))
-        self._lines.reply(said.sender, ANSWER, said.slot, body=told)
+        self._lines.reply(said.sender, SHOWN, said.slot, body=told)
 
     def _go_on(self, said: Said) -> None:
         assert said.body is not None

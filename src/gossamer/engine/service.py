@@ -75,11 +75,12 @@ class Service:
         else:
             self.lines.ask(owner, REST, slot)
 
-    def attend(self) -> None:
-        """Serve until everybody has said goodbye."""
-        self._thread.join()
+    def attend(self, seconds: float | None = None) -> bool:
+        """Serve until everybody has said goodbye, or for so long: whether they have."""
+        self._thread.join(seconds)
         if self._trouble is not None:
             raise self._trouble
+        return not self._thread.is_alive()
 
     def close(self) -> None:
         """Say goodbye to all others and serve them until they do."""

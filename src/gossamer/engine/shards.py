@@ -51,9 +51,10 @@ def hubs_of(
 
 
 def _shards(slot: int, ex: Exchange, chosen: Chosen, optimizer: Builder, owners: Sequence[int]) -> list[Shard]:
-    """One for each owner, as far as there is enough for all; one in all where a codec looks at everything at once, and
-    whole tensors where the optimizer does."""
-    count = min(len(owners), chosen.count) if ex.codec.by_element else 1
+    """One for each owner, as far as there is enough for all; one in all where the codec looks at everything at once, or
+    the optimizer may, and whole tensors where it looks at those."""
+    alone = not ex.codec.by_element or (ex.updates_at_hub and not optimizer.by_tensor)
+    count = 1 if alone else min(len(owners), chosen.count)
     parts = balanced(chosen, count, anywhere=not ex.updates_at_hub or optimizer.elementwise)
     return [
         Shard(slot, number, len(parts), owner, part)

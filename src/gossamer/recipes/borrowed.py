@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from copy import copy
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -36,6 +37,11 @@ class Borrowed:
 
         kind = type(self.optimizer)
         return kind.__name__ in ELEMENTWISE and kind is getattr(torch.optim, kind.__name__, None)
+
+    @property
+    def by_tensor(self) -> bool:
+        """Whether a step of one tensor depends on no other: so it is with all of torch's own."""
+        return type(self.optimizer).__module__.startswith("torch.optim.")
 
     def suits(self, strategy: AnyStrategy) -> None:
         """Refuse a strategy that this optimizer would spoil."""
@@ -97,8 +103,13 @@ def _rates(held: dict[str, Any]) -> dict[str, Any]:
 def _plain(rates: dict[str, Any]) -> dict[str, Any]:
     """What can be told in words; a rate may lie in a tensor."""
     told = {name: value.item() if hasattr(value, "item") else value for name, value in rates.items()}
-    kinds = (bool, int, float, str, tuple, list)
-    return {name: value for name, value in told.items() if value is None or isinstance(value, kinds)}
+    return {name: value for name, value in told.items() if _told(value)}
+
+
+def _told(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return all(map(_told, value))
+    return value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and isfinite(value))
 
 
 def _like(before: Any, value: Any) -> Any:

@@ -54,6 +54,11 @@ class Optimizer(Value):
             nesterov=self.name == "nesterov",
         )
 
+    @property
+    def by_tensor(self) -> bool:
+        """Whether a step of one tensor depends on no other."""
+        return True
+
     def settings(self) -> bytes:
         """Nothing: they never change."""
         return b"[]"

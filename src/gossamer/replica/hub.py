@@ -28,6 +28,10 @@ class Builder(Protocol):
     def elementwise(self) -> bool:
         """Whether a step of one number depends on its own past alone, so that tensors may be cut anywhere."""
 
+    @property
+    def by_tensor(self) -> bool:
+        """Whether a step of one tensor depends on no other, so that tensors may be shared out."""
+
     def build(self, parameters: Iterable[Tensor]) -> torch.optim.Optimizer:
         """The torch optimizer over `parameters`."""
 
@@ -104,6 +108,9 @@ class Hub:
         """A member is gone: nobody waits for it any longer."""
         self.pushes.pop(member, None)
         self._waiting = [w for w in self._waiting if w.member != member]
+        self._resting.discard(member)
+        if self._resting >= self.pushes.keys():
+            self._resting.clear()
         self._close_rounds()
         return self.free()
 

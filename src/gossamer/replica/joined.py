@@ -46,27 +46,31 @@ def _or_zeros(value: Tensor | None, centre: Tensor, like: Tensor) -> Tensor:
 
 def _joined_steps(shards: Sequence[States], stretches: Sequence[Stretch], chosen: Chosen) -> States:
     """By tensor: what is as large as a piece is laid side by side, of the rest the first is taken."""
-    found: list[dict[str, list[Any]]] = [{} for _ in chosen.shapes]
-    sizes: list[list[int]] = [[] for _ in chosen.shapes]
+    found: list[list[tuple[int, dict[str, Any]]]] = [
+        [] for _ in chosen.shapes
+    ]  # by tensor: each piece's length and state
     for states, stretch in zip(shards, stretches, strict=True):
         for state, piece in zip(states, stretch.pieces, strict=True):
-            sizes[piece.tensor].append(piece.stop - piece.start)
-            for name, value in state.items():
-                found[piece.tensor].setdefault(name, []).append(value)
+            found[piece.tensor].append((piece.stop - piece.start, state))
     return [
-        {name: _side_by_side(values, lengths, shape) for name, values in each.items()}
-        for each, lengths, shape in zip(found, sizes, chosen.shapes, strict=True)
+        {name: _side_by_side(name, pieces, shape) for name in dict.fromkeys(n for _, state in pieces for n in state)}
+        for pieces, shape in zip(found, chosen.shapes, strict=True)
     ]
 
 
-def _side_by_side(values: list[Any], lengths: list[int], shape: tuple[int, ...]) -> Any:
-    vectors = len(values) == len(lengths) and all(
-        isinstance(value, Tensor) and value.ndim and value.numel() == length
-        for value, length in zip(values, lengths, strict=True)
+def _side_by_side(name: str, pieces: Sequence[tuple[int, dict[str, Any]]], shape: tuple[int, ...]) -> Any:
+    """Zeros for a piece that was never stepped, where the others are vectors."""
+    first = next(state[name] for _, state in pieces if name in state)
+    vectors = all(
+        isinstance(state[name], Tensor) and state[name].ndim and state[name].numel() == length
+        for length, state in pieces
+        if name in state
     )
-    if len(values) == 1 or not vectors:
-        return values[0]
-    return torch.cat([value.reshape(-1) for value in values]).view(shape)
+    if len(pieces) == 1 or not vectors:
+        return first
+    return torch.cat([state[name].reshape(-1) if name in state else first.new_zeros(n) for n, state in pieces]).view(
+        shape
+    )
 
 
 def _piece(states: States, stretch: Stretch, number: int) -> dict[str, Any]:

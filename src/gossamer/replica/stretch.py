@@ -30,6 +30,7 @@ class Stretch:
             Piece(tensor, max(start, left) - left, min(stop, right) - left)
             for tensor, (left, right) in enumerate(pairwise(ends))
             if max(start, left) < min(stop, right)
+            or (left == right and (start <= left < stop or left == stop == ends[-1]))
         ]
         whole = [prod(chosen.shapes[piece.tensor]) == piece.stop - piece.start for piece in self.pieces]
         self.places = tuple(chosen.places[piece.tensor] for piece in self.pieces)

@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from gossamer.engine.fabrics.fabric import Key, Pending
 from gossamer.engine.groups import Groups
+from gossamer.engine.lost import MemberLost
 from gossamer.parts.codec import Heard, Mean
 from gossamer.parts.route import Route
 
@@ -27,7 +28,10 @@ class Few:
         work = dist.all_reduce(whole, group=self._group, async_op=True)
 
         def wait() -> Heard:
-            work.wait()
+            try:
+                work.wait()
+            except RuntimeError as error:
+                raise MemberLost(f"one more member is gone: {str(error).splitlines()[0]}") from error
             return Heard(whole=whole)
 
         return Pending(wait)

@@ -92,7 +92,7 @@ def read(words: Sequence[str]) -> Namespace:
     plain = asked.rdzv_backend in ("static", "c10d") and not asked.rdzv_conf.count("store_type=file")
     # whoever wants hosts to come and go, or to start anew together, gets torch's own rendezvous
     asked.ours = plain and least == asked.hosts and (asked.hosts == 1 or asked.max_restarts == 0)
-    if asked.servers and not asked.ours:
+    if asked.servers and (not asked.ours or asked.max_restarts):
         raise Refused("run: servers need a fixed number of hosts that do not start anew", "--nnodes 2 --max-restarts 0")
     asked.where = _where(asked)
     if not asked.standalone:

@@ -106,14 +106,14 @@ def _carried(
                 for c, (o, n) in enumerate(zip(optimizers, named, strict=True))
             ]
             strands[0][0].leads = True
+            carried.all_alike(place, number, None)
             if place.servers and place.size > 1:
                 dist.barrier()  # the first member has laid its parameters down with the servers
-            carried.all_alike(place, number, None)
             return found, strands
         except Unshared as error:
             if not isinstance(error, carried.Elsewhere):
                 carried.all_alike(place, number, error)
-            if fabric == "shared":
+            if fabric == "shared" or place.servers:  # servers have met the members already, once
                 raise Refused(f"prepare: {error}", "fabric torch, or auto") from None
             if place.member == 0:
                 tell(f"{error}; going on over torch")

@@ -97,11 +97,13 @@ class Place:
 
 def join() -> Place:
     """Join the world the launcher describes, or the process group that is there; without either, a world of one."""
-    name = f"gossamer/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{next(_sessions)}"
-    servers = int(asked("servers") or 0)
-    if (number := asked("server")) is not None:
+    number, servers = next(_sessions), int(asked("servers") or 0)
+    name = f"gossamer/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{number}"
+    if servers and number:
+        raise Refused("prepare: servers serve what the first prepare made", "one prepare for all, or no servers")
+    if (own := asked("server")) is not None:
         size = int(os.environ["WORLD_SIZE"])
-        return _place(size + int(number), size, servers, _store(size + servers), name)
+        return _place(size + int(own), size, servers, _store(size + servers), name)
     if not dist.is_initialized():
         if int(os.environ.get("WORLD_SIZE", "1")) == 1 and not servers:
             return Place(0, 1, dist.HashStore(), name)  # type: ignore[attr-defined]

@@ -24,6 +24,7 @@ from gossamer.recipes import Borrowed
 from gossamer.replica import Layout
 from gossamer.strategy import AnyStrategy, slots
 
+NAP = 0.05  # seconds between two looks at each strand
 COPIES = 2  # of a shard that come and go while it is served: a push that came, and an answer that leaves
 
 
@@ -45,8 +46,10 @@ def serve(
     kept = "; ".join(map(str, parts))
     tell(f"{place.named(place.member)} keeps {kept}")
     tell_kept(place, kept)
+    while sum(server.attend(NAP) for server in servers) < len(servers):  # what goes wrong with one is everybody's
+        pass
     for server in servers:
-        server.attend()
+        server.close()
     raise SystemExit(0)
 
 

@@ -15,7 +15,7 @@ from gossamer.parts.codec import Codec
 from gossamer.replica.joined import cut, joined
 from gossamer.replica.stretch import Stretch
 
-FRESH: Tree = {"inbox": None, "mass": 1.0, "versions": [0], "pushes": 0, "letters": 0}
+FRESH: Tree = {"inbox": None, "mass": 1.0, "pushes": 0, "letters": 0}
 
 
 @torch.no_grad()
@@ -89,7 +89,7 @@ def _desk(strand: Strand, slot: int, parts: Sequence[Tree], size: int) -> Tree:
             memory[name] = (torch.stack([each.double() for each in every]).sum(0) / size).to(first.dtype)
         elif len(every) == len(olds) and all(torch.equal(first, other) for other in every[1:]):
             memory[name] = first
-    return {**FRESH, "memory": memory}
+    return {**FRESH, "versions": [0], "memory": memory}
 
 
 def unsent(codec: Codec) -> tuple[str, ...]:
