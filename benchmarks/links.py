@@ -1,0 +1,346 @@
+"""Time to 97 % on MNIST between hosts with slow links: every relaxed family, next to DDP and hivemind's averager.
+
+    python benchmarks/links.py MNIST_FOLDER [--hosts 4] [--rate 100mbit] [--seeds 0 1 2] [--hivemind PYTHON]
+                               [--rows "local SGD" ...] [--quick] [--out FILE]
+
+Hosts are network namespaces (`gossamer.lab`), so this needs root; each has one worker of one thread with the MLP of
+5.8 M parameters, batch 64, SGD with momentum. A row is played on links held to the rate and on links as fast as they
+are, with the same seeds and settings. Every worker copies its parameters to memory every ten steps (some milliseconds,
+which count, in all rows alike). Afterwards the exact average of the replicas is tested on the 10,000 test images: the
+time is that of the earliest snapshot found by bisection at which it is right on 97 %, when the last worker had done
+that step. `own` is the same for the replica of worker 0 by itself, as nobody pays for the average that is tested.
+Rows marked * would take too long: their time is steps to the target on fast links x seconds per step on slow ones.
+MB/step is what a host's interface sent, the busiest host's; a row counts only if that is what its records say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+from links_worker import pictures, whole
+from models import MODELS
+from torch import nn
+
+TARGET = 0.97
+FIRST, APART, MOST = 60, 10, 45  # steps before the first snapshot and between two; how many there are room for
+TIMED, SKIPPED = 32, 2  # steps of a marked row on slow links; of them not counted, as memory and connections are made
+PATIENCE = 900.0  # seconds until a run is given up
+HEADERS, WITHIN, SPARE = 1.05, 0.10, 3e7  # what packets add to bytes; how far counted and recorded ones may differ
+
+
+@dataclass(frozen=True)
+class Row:
+    """Who trains, how, for how many steps, and at which rate; marked: the time on slow links is calculated."""
+
+    name: str
+    strategy: str
+    rate: float = 0.1
+    steps: int = 400
+    kind: str = "ours"
+    marked: bool = False
+    momentum: float = 0.9
+    every: int = 0  # of hivemind's averager
+    waits: bool = False
+
+
+OTHERS, CONTROL = ("DDP", "hivemind"), "alone"
+ROWS = (
+    Row("DDP", "", kind="ddp", marked=True, steps=340),
+    Row("all-reduce", "allreduce", marked=True, steps=340),
+    Row("alone", "local_sgd(every=1000000)", 0.05, marked=True),
+    Row("all-reduce, PowerSGD", "powersgd(rank=4)"),
+    Row("async server", "downpour(every=80)", 0.05),
+    Row("async EASGD", "async_easgd(rate=0.9, every=80)", 0.05),
+    Row("gossip", "gossip_pull(every=50)", 0.05),
+    Row("gossip, overlapped", "osgp(delay=60)", 0.05),
+    Row("local SGD", "local_sgd(every=80)", 0.05),
+    Row("local SGD, overlapped", "Exchange(PARAMETERS, synchrony=Synchrony(every=80, delay=79))", 0.05),
+    Row("DiLoCo", "diloco(every=80, rate=0.7, momentum=0.9)", 0.05),
+    Row("DiLoCo, overlapped", "Exchange(DELTAS, synchrony=Synchrony(every=80, delay=79), merge=Outer(0.7, 0.9))", 0.05),
+    Row("hivemind", "", 0.05, kind="hivemind", every=80),
+)
+QUICK = ("DDP", "all-reduce, PowerSGD", "local SGD, overlapped", "hivemind")
+
+
+class Bench:
+    """A folder with data and room for snapshots, hosts on slow and on fast links, and what tests snapshots."""
+
+    def __init__(self, folder: Path, labs: dict[bool, Any], python: str | None, mnist: Path) -> None:
+        self.folder, self.labs, self.python, self.runs = folder, labs, python, 0
+        self.model, _, _ = MODELS["mlp"]()
+        self.count = sum(p.numel() for p in self.model.parameters())
+        self.hosts = len(labs[True].hosts)
+        self._lay(mnist)
+        from gossamer.engine.messages.secret import made
+
+        made(folder / "key")
+
+    def _lay(self, mnist: Path) -> None:
+        from gossamer.tasks.idx import _find, read
+
+        for part, names in (("train", "xy"), ("t10k", "uv")):
+            images, labels = (
+                read(_find(mnist, f"{part}-{n}-ubyte"), d) for n, d in (("images-idx3", 3), ("labels-idx1", 1))
+            )
+            np.save(self.folder / f"{names[0]}.npy", images.flatten(1).numpy())
+            np.save(self.folder / f"{names[1]}.npy", labels.long().numpy())
+        self.inputs = pictures(torch.from_numpy(np.load(self.folder / "u.npy")))
+        self.labels = torch.from_numpy(np.load(self.folder / "v.npy"))
+        self.shots = [
+            np.memmap(self.folder / f"shots-{r}", np.float32, "w+", shape=(MOST, self.count)) for r in range(self.hosts)
+        ]
+        for shots in self.shots:
+            shots[:] = 0.0  # all pages are there before anybody measures
+
+    def play(self, row: Row, seed: int, slow: bool) -> dict[str, Any]:
+        """One run: when each worker had ended each step, what hosts sent, and what workers say."""
+        self.runs += 1
+        lab, folder = self.labs[slow], self.folder / f"run-{self.runs}"
+        folder.mkdir()
+        for name in ("x.npy", "y.npy"):
+            (folder / name).symlink_to(self.folder / name)
+        asked = asdict(row) | {
+            "seed": seed,
+            "batch": 64,
+            "folder": str(folder),
+            "first": FIRST,
+            "apart": APART,
+            "most": MOST,
+        }
+        whole(folder / "asked.json", asked | {"shots": [str(self.folder / f"shots-{r}") for r in range(self.hosts)]})
+        command = [
+            self.python or "" if row.kind == "hivemind" else sys.executable,
+            str(Path(__file__).with_name("links_worker.py")),
+        ]
+        with (folder / "heard").open("w") as heard:
+            started = [
+                lab.start(h, command, env=self._env(lab, h, folder), stdout=heard, stderr=heard)
+                for h in range(self.hosts)
+            ]
+            self._until(folder, "ready", started)
+            before = lab.traffic()
+            whole(folder / "go.json", time.monotonic() + 0.1)
+            self._until(folder, "done", started)
+            after = lab.traffic()
+            whole(folder / "all.json", True)
+            self._until(folder, "said", started)
+            for process in started:
+                process.wait(60.0)
+        laps = [json.loads((folder / f"done-{r}.json").read_text()) for r in range(self.hosts)]
+        said = [json.loads((folder / f"said-{r}.json").read_text()) for r in range(self.hosts)]
+        sent = [(b - a).sent for a, b in zip(before, after, strict=True)]
+        return {"laps": laps, "said": said, "sent": sent}
+
+    def _env(self, lab: Any, host: int, folder: Path) -> dict[str, str]:
+        return {
+            "RANK": str(host), "WORLD_SIZE": str(self.hosts), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+            "GROUP_RANK": str(host), "MASTER_ADDR": lab.hosts[0].address, "MASTER_PORT": str(29500 + self.runs),
+            "GLOO_SOCKET_IFNAME": lab.hosts[host].interface, "OMP_NUM_THREADS": "1", "LINKS": str(folder / "asked.json"),
+            "LINKS_ADDRESS": lab.hosts[host].address, "GOSSAMER_KEY_FILE": str(self.folder / "key"),
+        }  # fmt: skip
+
+    def _until(self, folder: Path, what: str, started: Sequence[subprocess.Popen[Any]]) -> None:
+        """Wait until all workers have written a file; what they said, if one has failed."""
+        over = time.monotonic() + PATIENCE
+        while missing := [r for r in range(self.hosts) if not (folder / f"{what}-{r}.json").exists()]:
+            if time.monotonic() > over or any(started[r].poll() is not None for r in missing):
+                raise SystemExit(f"{what}: workers {missing} are missing\n{(folder / 'heard').read_text()[-4000:]}")
+            time.sleep(0.05)
+
+    def accuracy(self, shot: int, whose: Sequence[int]) -> float:
+        """How much of the test images the mean of some workers' snapshots gets right."""
+        mean = torch.zeros(self.count)
+        for rank in whose:
+            mean.add_(torch.from_numpy(self.shots[rank][shot]), alpha=1.0 / len(whose))
+        nn.utils.vector_to_parameters(mean, self.model.parameters())
+        with torch.no_grad():
+            return float((self.model(self.inputs).argmax(1) == self.labels).float().mean())
+
+    def reached(self, row: Row, whose: Sequence[int]) -> tuple[int | None, float]:
+        """Steps after which the target was reached, by bisection, and the accuracy of the last snapshot."""
+        most = min(MOST, (row.steps - FIRST) // APART + 1)
+        last = self.accuracy(most - 1, whose)
+        low, high = -1, most - 1  # the low one misses the target, the high one has it
+        found = last >= TARGET
+        while high - low > 1:
+            middle = (low + high) // 2
+            hit = self.accuracy(middle, whose) >= TARGET
+            found = found or hit
+            low, high = (low, middle) if hit else (middle, high)
+        return (FIRST + high * APART if found else None), last
+
+
+def measured(bench: Bench, row: Row, seed: int, slow: bool) -> dict[str, Any]:
+    """One line of results: seconds to the target, those of a step, bytes, accuracies."""
+    marked = slow and row.marked
+    played = bench.play(replace(row, steps=TIMED) if marked else row, seed, slow)
+    ends = [max(each) for each in zip(*played["laps"], strict=True)]
+    found: dict[str, Any] = {"row": row.name, "seed": seed, "slow": slow, "marked": marked, "settings": asdict(row)}
+    skipped = SKIPPED if len(ends) > SKIPPED + 1 else 0
+    found["step"] = (ends[-1] - ends[skipped - 1]) / (len(ends) - skipped) if skipped else ends[-1] / len(ends)
+    found["sent"] = [sent / len(ends) for sent in played["sent"]]
+    found |= {"said": played["said"], "steps played": len(ends)}
+    if not marked:
+        for name, whose in (("", range(bench.hosts)), ("own ", [0])):
+            steps, last = bench.reached(row, whose)
+            found |= {f"{name}steps": steps, f"{name}last": last, f"{name}seconds": ends[steps - 1] if steps else None}
+    return found
+
+
+@contextmanager
+def bench(given: argparse.Namespace) -> Iterator[Bench]:
+    """Everything that runs need, while they last."""
+    from gossamer.lab import Lab
+
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with (
+        tempfile.TemporaryDirectory(dir=memory) as folder,
+        Lab(given.hosts, given.rate) as slow,
+        Lab(given.hosts) as fast,
+    ):
+        yield Bench(Path(folder), {True: slow, False: fast}, given.hivemind, given.mnist)
+
+
+def row_of(name: str, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What a table tells of a row: means over seeds, and the range of the time on slow links."""
+    slow, fast = ([line for line in lines if line["slow"] == way] for way in (True, False))
+    told: dict[str, Any] = {"name": name, "marked": slow[0]["marked"], "step": fmean(line["step"] for line in slow)}
+    for own in ("", "own "):
+        quick = [line[f"{own}seconds"] for line in fast]
+        if told["marked"]:
+            taken = [line[f"{own}steps"] and line[f"{own}steps"] * told["step"] for line in fast]
+        else:
+            taken = [line[f"{own}seconds"] for line in slow]
+        told |= {f"{own}slow": taken, f"{own}fast": quick}
+    told["steps"] = [line["steps"] for line in (fast if told["marked"] else slow)]
+    told["last"] = fmean(line["last"] for line in (fast if told["marked"] else slow))
+    told["sent"] = max(fmean(each) for each in zip(*(line["sent"] for line in slow), strict=True))
+    recorded = [(line["sent"], line["said"], line["steps played"]) for line in slow if "crossed" in line["said"][0]]
+    told["agrees"] = all(
+        abs(sent - HEADERS * said["crossed"] / steps) <= WITHIN * HEADERS * said["crossed"] / steps + SPARE / steps
+        for sents, saids, steps in recorded
+        for sent, said in zip(sents, saids, strict=True)
+    )
+    return told
+
+
+def mean(found: Sequence[float | None]) -> float | None:
+    """Of all seeds; None if one has missed the target."""
+    sure = [each for each in found if each is not None]
+    return fmean(sure) if found and len(sure) == len(found) else None
+
+
+def written(found: float | None, form: str = ".1f") -> str:
+    """A number, or that there is none."""
+    return "-" if found is None else format(found, form)
+
+
+TITLES = {
+    "slow s": 9, "lowest..highest": 18, "fast s": 9, "slow/fast": 10, "x DDP": 8, "own slow s": 11, "steps": 7,
+    "ms/step": 9, "MB/step": 9, "last %": 8,
+}  # fmt: skip
+
+
+def told(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Print the table; which bars are missed."""
+    print(f"\n{'row':26}" + "".join(f"{title:>{width}}" for title, width in TITLES.items()))
+    times = {row["name"]: mean(row["slow"]) for row in rows}
+    ratios = dict[str, float]()
+    for row in rows:
+        slow, fast, ddp = times[row["name"]], mean(row["fast"]), times.get("DDP")
+        ratio = slow / fast if slow and fast else None
+        ratios |= {row["name"]: ratio} if ratio else {}
+        spread = f"{min(row['slow']):.1f}..{max(row['slow']):.1f}" if slow else "-"
+        cells = (
+            written(slow), spread, written(fast), written(ratio, ".2f"), written(ddp / slow if ddp and slow else None),
+            written(mean(row["own slow"])), written(mean(row["steps"]), ".0f"), written(1e3 * row["step"], ".0f"),
+            written(row["sent"] / 1e6, ".2f"), written(100 * row["last"], ".2f"),
+        )  # fmt: skip
+        line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, TITLES.values(), strict=True))
+        print(f"{row['name'] + ' *' * row['marked']:26}{line}{'' if row['agrees'] else '  BYTES DISAGREE'}")
+    return [f"{row['name']}: bytes disagree" for row in rows if not row["agrees"]] + missed(times, ratios)
+
+
+def missed(times: dict[str, float | None], ratios: dict[str, float]) -> list[str]:
+    """Bars: the best of ours 10x as fast as DDP, faster than hivemind, and within 1.5x of itself on fast links."""
+    ours = {name: t for name, t in times.items() if t and name not in (*OTHERS, CONTROL)}
+    if not ours:
+        return ["none of ours has reached the target"]
+    best = min(ours, key=lambda name: ours[name])
+    print(f"best of ours: {best}, {ours[best]:.1f} s, {ratios.get(best, 0.0):.2f}x of itself on fast links")
+    ddp, hivemind = (times.get(name) for name in OTHERS)
+    found = [f"{best} is {ddp / ours[best]:.1f}x DDP (bar 10)"] if ddp and ddp < 10 * ours[best] else []
+    found += [f"{best} is no faster than hivemind"] if hivemind and hivemind <= ours[best] else []
+    return found + ([f"{best}: {ratios[best]:.2f}x of fast links (bar 1.5)"] if ratios.get(best, 0.0) > 1.5 else [])
+
+
+def played(made: Bench, rows: Sequence[Row], seeds: Sequence[int], out: Path | None) -> list[dict[str, Any]]:
+    """All rows, seed by seed, so that what disturbs the machine disturbs all; the rows of the table."""
+    lines: dict[str, list[dict[str, Any]]] = {row.name: [] for row in rows}
+    for seed in seeds:
+        for row in rows:
+            for slow in (False, True):
+                if slow and row.marked and seed != seeds[0]:
+                    continue
+                found = measured(made, row, seed, slow)
+                lines[row.name].append(found)
+                where, steps = "slow" if slow else "fast", found.get("steps") or "-"
+                times = f"{written(found.get('seconds'))} s, {steps} steps, {1e3 * found['step']:.0f} ms a step"
+                print(f"seed {seed} {where} {row.name}: {times}", flush=True)
+                if out is not None:
+                    with out.open("a") as file:
+                        file.write(json.dumps(found) + "\n")
+    return [row_of(name, found) for name, found in lines.items()]
+
+
+def asked() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("mnist", type=Path, metavar="MNIST_FOLDER")
+    parser.add_argument("--hosts", type=int, default=4)
+    parser.add_argument("--rate", default="100mbit")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
+    parser.add_argument("--hivemind", metavar="PYTHON", help="a python that has hivemind; without it, no such row")
+    parser.add_argument("--rows", nargs="+", choices=[row.name for row in ROWS], help="some of them")
+    parser.add_argument("--quick", action="store_true", help="one seed, fewer rows")
+    parser.add_argument("--out", type=Path, help="every run's results are added to it as a line of JSON")
+    parser.add_argument("--tune", nargs="+", default=[], metavar="EXPRESSION@RATE", help="only these, on fast links")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Play the rows, print the table and whether the bars are held; 1 if one is not."""
+    given = asked()
+    names = given.rows or (QUICK if given.quick else [row.name for row in ROWS])
+    rows = [row for row in ROWS if row.name in names and (row.kind != "hivemind" or given.hivemind)]
+    with bench(given) as made:
+        for text in given.tune:
+            strategy, rate = text.split("@")
+            for seed in given.seeds:
+                found = measured(made, Row(text, strategy, float(rate)), seed, False)
+                print(f"{text} seed {seed}: {found['steps']} steps, {100 * found['last']:.2f} %", flush=True)
+        if given.tune:
+            return
+        bars = told(played(made, rows, given.seeds[:1] if given.quick else given.seeds, given.out))
+    if not given.hivemind:
+        print("hivemind: not played, as no python that has it was named (--hivemind PYTHON)")
+    print("all bars held" if not bars else "MISSED: " + "; ".join(bars))
+    raise SystemExit(bool(bars))
+
+
+if __name__ == "__main__":
+    main()
