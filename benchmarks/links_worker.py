@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -57,19 +58,21 @@ class Trainer:
 
 
 def with_gossamer(trainer: Trainer) -> None:
-    """What the user's own loop becomes by one line; the bytes its steps recorded are told in the end."""
+    """What the user's own loop becomes by one line; what its steps recorded is told in the end."""
     import gossamer
     from gossamer.engine.loop.prepare import session_of
 
     gossamer.prepare(trainer.model, trainer.optimizer, strategy=trainer.asked["strategy"], seed=trainer.asked["seed"])
-    crossed, session = [0], session_of(trainer.model)
+    session = session_of(trainer.model)
+    told = Counter[str]()
 
     def watch(_: Any, record: Any) -> None:
-        crossed[0] += sum(record.crossed.values())
+        told.update({name: sum(getattr(record, name).values()) for name in ("sent", "heard", "crossed")})
+        told.update(record.spans)
 
     def over() -> dict[str, Any]:
         session.close()
-        return {"crossed": crossed[0]}
+        return {**told, "hub": any(ex.hub for ex in session.courses[0].strands[0].stepper.exchanges)}
 
     session.watches.append(watch)
     trainer.over = over
@@ -87,6 +90,7 @@ def with_ddp(trainer: Trainer) -> None:
 def with_hivemind(trainer: Trainer) -> None:
     """Steps alone; every so often the averager takes a copy along, in the background, and what it moved is added."""
     import hivemind
+    from hivemind import compression
     from hivemind.averaging import DecentralizedAverager
 
     every, written = int(trainer.asked["every"]), trainer.asked["strategy"]
@@ -100,10 +104,10 @@ def with_hivemind(trainer: Trainer) -> None:
         whole(met, [str(address) for address in dht.get_visible_maddrs()])
     parameters = list(trainer.model.parameters())
     copies = [p.detach().clone() for p in parameters]
-    compression = hivemind.Float16Compression() if written == HALF else hivemind.NoCompression()
+    form = compression.Float16Compression() if written == HALF else compression.NoCompression()
     averager = DecentralizedAverager(
         copies, dht, start=True, prefix="links", target_group_size=trainer.size, min_group_size=trainer.size,
-        min_matchmaking_time=1.0, request_timeout=0.5, compression=compression, allow_state_sharing=False,
+        min_matchmaking_time=1.0, request_timeout=0.5, compression=form, allow_state_sharing=False,
     )  # fmt: skip
     sent: list[Tensor] = []
     state: dict[str, Any] = {"under way": None, "rounds": 0, "failed": 0}
