@@ -1,16 +1,16 @@
 """Time to 97 % on MNIST between hosts with slow links: every relaxed family, next to DDP and hivemind's averager.
 
     python benchmarks/links.py MNIST_FOLDER [--hosts 4] [--rate 100mbit] [--seeds 0 1 2] [--hivemind PYTHON]
-                               [--rows "local SGD, overlapped" ...] [--quick] [--both] [--out FILE] [--tune ...]
+                               [--rows "local SGD, overlapped" ...] [--quick] [--both] [--out FILE] [--table FILE]
 
 Hosts are network namespaces (`gossamer.lab`), so this needs root; each has one worker of one thread with the MLP of
 5.8 M parameters, batch 64, SGD with momentum 0.9. Rows are played on links held to the rate with every seed, and on
 links as fast as they are with the first (--both: with all). Workers copy their parameters to memory every ten steps
 (some milliseconds, which count, in all rows alike). Afterwards the exact average of the replicas is tested on the
 10,000 test images: the time is when the last worker had done the step of the earliest snapshot that is right on 97 %
-(none is looked at before step 150). `own` is the same for worker 0's replica by itself, with the first seed: nobody
-pays for the average that is tested. For the same reason `alone` is a control: workers that never speak, and are only
-averaged to be tested.
+(none is looked at before step 150). Nobody has paid for that average, so where replicas differ `in hand` adds what one
+all-reduce of them takes at the rate, 2 (H-1)/H x bytes / rate, and bars are held with it. `own` is the time of worker
+0's replica by itself, with the first seed, and `alone` a control: workers that never speak until they are tested.
 Rows marked * are calculated: steps to the target on fast links x seconds of a step on slow ones, of 30.
 MB/step is what the busiest host's interface sent; it counts only if all links together carried what records say.
 
@@ -32,11 +32,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import numpy as np
 import torch
+from links_table import kept, row_of, told, verdict, written
 from links_worker import pictures, whole
 from models import MODELS
 from torch import nn
@@ -46,8 +46,6 @@ FIRST, APART, MOST = 150, 10, 30  # steps before the first snapshot and between 
 SOME, NEAR = 5, 0.012  # one image in so many is looked at first; how near the target that must come
 TIMED, SKIPPED = 32, 2  # steps of a marked row on slow links; of them not counted
 PATIENCE = 900.0  # seconds until a run is given up
-HEADERS, WITHIN = 1.05, 0.10  # what packets add to the bytes in them; how far counted and recorded bytes may differ
-SPARE = 25_000_000  # bytes that a host may have under way when a run ends: the parameters
 
 
 @dataclass(frozen=True)
@@ -64,17 +62,17 @@ class Row:
     every: int = 0  # of hivemind's averager
     waits: bool = False  # for it, instead of stepping on meanwhile
     once: bool = False  # with the first seed only
+    differ: bool = True  # replicas, so that an average is to be made in the end
 
 
 SERVER = (
     "Exchange(DELTAS, topology=Hub(), synchrony=Synchrony(80, staleness=None, quorum=1, late=APPLY), merge=Share())"
 )
-OTHERS, CONTROL = ("DDP", "hivemind"), "alone"
 ROWS = (
-    Row("DDP", "", kind="ddp", marked=True, steps=340),
-    Row("all-reduce", "allreduce", marked=True, steps=340),
+    Row("DDP", "", kind="ddp", marked=True, steps=340, differ=False),
+    Row("all-reduce", "allreduce", marked=True, steps=340, differ=False),
     Row("alone", "local_sgd(every=1000000)", 0.05, marked=True, once=True),
-    Row("all-reduce, PowerSGD", "powersgd(rank=4)", marked=True, steps=340),
+    Row("all-reduce, PowerSGD", "powersgd(rank=4)", marked=True, steps=340, differ=False),
     Row("async server", SERVER, 0.05),
     Row("async EASGD", "async_easgd(rate=0.9, every=60)", 0.05, steps=440),
     Row("gossip", "gossip_pull(every=80)", 0.05),
@@ -200,6 +198,7 @@ def measured(bench: Bench, row: Row, seed: int, slow: bool, own: bool = False) -
     found: dict[str, Any] = {"row": row.name, "seed": seed, "slow": slow, "marked": marked, "settings": asdict(row)}
     skipped = SKIPPED if len(ends) > SKIPPED + 1 else 0
     found["step"] = (ends[-1] - ends[skipped - 1]) / (len(ends) - skipped) if skipped else ends[-1] / len(ends)
+    found["average"] = 2 * (bench.hosts - 1) / bench.hosts * 32 * bench.count / bench.labs[True].bits
     found["sent"] = [sent / len(ends) for sent in played["sent"]]
     found |= {"said": played["said"], "steps played": len(ends)}
     if not marked:
@@ -221,94 +220,6 @@ def bench(given: argparse.Namespace) -> Iterator[Bench]:
         Lab(given.hosts) as fast,
     ):
         yield Bench(Path(folder), {True: slow, False: fast}, given.hivemind, given.mnist)
-
-
-def row_of(name: str, lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What a table tells of a row: means over seeds, and the range of the time on slow links."""
-    slow, fast = ([line for line in lines if line["slow"] == way] for way in (True, False))
-    told: dict[str, Any] = {"name": name, "marked": slow[0]["marked"], "step": fmean(line["step"] for line in slow)}
-    told["fast"] = [line["seconds"] for line in fast]
-    for own in ("", "own "):
-        ends = [line for line in (fast if told["marked"] else slow) if f"{own}steps" in line]
-        told[f"{own}slow"] = [_taken(line, own, told["step"]) for line in ends]
-    pairs = {line["seed"] for line in fast}
-    told["paired"] = [
-        told["slow"][n] for n, line in enumerate(fast if told["marked"] else slow) if line["seed"] in pairs
-    ]
-    told["steps"] = [line["steps"] for line in (fast if told["marked"] else slow)]
-    told["last"] = fmean(line["last"] for line in (fast if told["marked"] else slow))
-    told["sent"] = max(fmean(each) for each in zip(*(line["sent"] for line in slow), strict=True))
-    told["agrees"] = all(agrees(line) for line in slow if "sent" in line["said"][0])
-    return told
-
-
-def _taken(line: dict[str, Any], own: str, step: float) -> float | None:
-    """Seconds to the target on slow links: measured there, or calculated from a run on fast ones."""
-    steps: int | None = line[f"{own}steps"]
-    return line[f"{own}seconds"] if line["slow"] or steps is None else steps * step
-
-
-def agrees(line: dict[str, Any]) -> bool:
-    """Whether all links together carried what the records say, but for what was under way when the run ended.
-
-    Who visits records what it sends and hears: of a hub's, the share that lies with a worker itself crosses no link.
-    """
-    said, hosts = line["said"], len(line["said"])
-    sent, heard, crossed = (sum(each[name] for each in said) for name in ("sent", "heard", "crossed"))
-    recorded = crossed or ((sent + heard) * (hosts - 1) / hosts if said[0]["hub"] else heard)
-    counted = sum(line["sent"]) * line["steps played"]
-    return abs(counted - HEADERS * recorded) <= WITHIN * recorded + hosts * SPARE
-
-
-def mean(found: Sequence[float | None]) -> float | None:
-    """Of all seeds; None if one has missed the target."""
-    sure = [each for each in found if each is not None]
-    return fmean(sure) if found and len(sure) == len(found) else None
-
-
-def written(found: float | None, form: str = ".1f") -> str:
-    """A number, or that there is none."""
-    return "-" if found is None else format(found, form)
-
-
-TITLES = {
-    "slow s": 9, "lowest..highest": 18, "fast s": 9, "slow/fast": 10, "x DDP": 8, "own slow s": 11, "steps": 7,
-    "ms/step": 9, "MB/step": 9, "last %": 8,
-}  # fmt: skip
-
-
-def told(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Print the table; which bars are missed."""
-    print(f"\n{'row':26}" + "".join(f"{title:>{width}}" for title, width in TITLES.items()))
-    times = {row["name"]: mean(row["slow"]) for row in rows}
-    ratios = dict[str, float]()
-    for row in rows:
-        slow, fast, ddp = times[row["name"]], mean(row["fast"]), times.get("DDP")
-        paired = mean(row["paired"])
-        ratio = paired / fast if paired and fast else None
-        ratios |= {row["name"]: ratio} if ratio else {}
-        spread = f"{min(row['slow']):.1f}..{max(row['slow']):.1f}" if slow else "-"
-        cells = (
-            written(slow), spread, written(fast), written(ratio, ".2f"), written(ddp / slow if ddp and slow else None),
-            written(mean(row["own slow"])), written(mean(row["steps"]), ".0f"), written(1e3 * row["step"], ".0f"),
-            written(row["sent"] / 1e6, ".2f"), written(100 * row["last"], ".2f"),
-        )  # fmt: skip
-        line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, TITLES.values(), strict=True))
-        print(f"{row['name'] + ' *' * row['marked']:26}{line}{'' if row['agrees'] else '  BYTES DISAGREE'}")
-    return [f"{row['name']}: bytes disagree" for row in rows if not row["agrees"]] + missed(times, ratios)
-
-
-def missed(times: dict[str, float | None], ratios: dict[str, float]) -> list[str]:
-    """Bars: the best of ours 10x as fast as DDP, faster than hivemind, and within 1.5x of itself on fast links."""
-    ours = {name: t for name, t in times.items() if t and name not in (*OTHERS, CONTROL)}
-    if not ours:
-        return ["none of ours has reached the target"]
-    best = min(ours, key=lambda name: ours[name])
-    print(f"best of ours: {best}, {ours[best]:.1f} s, {ratios.get(best, 0.0):.2f}x of itself on fast links")
-    ddp, hivemind = (times.get(name) for name in OTHERS)
-    found = [f"{best} is {ddp / ours[best]:.1f}x DDP (bar 10)"] if ddp and ddp < 10 * ours[best] else []
-    found += [f"{best} is no faster than hivemind"] if hivemind and hivemind <= ours[best] else []
-    return found + ([f"{best}: {ratios[best]:.2f}x of fast links (bar 1.5)"] if ratios.get(best, 0.0) > 1.5 else [])
 
 
 def played(made: Bench, rows: Sequence[Row], given: argparse.Namespace) -> list[dict[str, Any]]:
@@ -343,6 +254,7 @@ def asked() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one seed, fewer rows")
     parser.add_argument("--both", action="store_true", help="all seeds on fast links, too")
     parser.add_argument("--out", type=Path, help="every run's results are added to it as a line of JSON")
+    parser.add_argument("--table", type=Path, help="print the table of such a file, and play nothing")
     parser.add_argument("--tune", nargs="+", default=[], metavar="EXPRESSION@RATE", help="only these, on fast links")
     return parser.parse_args()
 
@@ -350,6 +262,8 @@ def asked() -> argparse.Namespace:
 def main() -> None:
     """Play the rows, print the table and whether the bars are held; 1 if one is not."""
     given = asked()
+    if given.table is not None:
+        raise SystemExit(verdict(told(kept(given.table))))
     names = given.rows or (QUICK if given.quick else [row.name for row in ROWS])
     rows = [row for row in ROWS if row.name in names and (row.kind != "hivemind" or given.hivemind)]
     with bench(given) as made:
@@ -363,8 +277,7 @@ def main() -> None:
         bars = told(played(made, rows, given))
     if not given.hivemind:
         print("hivemind: not played, as no python that has it was named (--hivemind PYTHON)")
-    print("all bars held" if not bars else "MISSED: " + "; ".join(bars))
-    raise SystemExit(bool(bars))
+    raise SystemExit(verdict(bars))
 
 
 if __name__ == "__main__":
