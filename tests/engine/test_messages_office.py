@@ -14,11 +14,12 @@ import pytest
 import torch
 import torch.distributed as dist
 import zmq
+from msgspec import structs
 
 from gossamer.engine.lines import ANSWER, BYE, DTYPES, LOST, PUSH, TELL, Said
 from gossamer.engine.lost import MemberLost
 from gossamer.engine.messages import card, office, secret, sockets
-from gossamer.engine.messages.frame import HEADER, PIECE, Head, written
+from gossamer.engine.messages.frame import HEADER, PIECE, VERSION, Head, written
 from gossamer.engine.messages.here import Here
 from gossamer.engine.messages.lines import Messages
 from gossamer.engine.messages.peer import UNTAKEN
@@ -179,6 +180,26 @@ def test_a_store_that_lies_is_not_believed() -> None:
         assert other.seal(mine) != meeting.seal(mine)
 
 
+def test_a_card_of_another_version_or_job_is_refused_and_its_member_named() -> None:
+    meeting = card.Meeting(dist.HashStore(), b"s" * 32, "job", 0, 2)  # type: ignore[attr-defined]
+    store, first = meeting._store, card.Card(0, 0, "tcp://10.0.0.1:5", "k" * 40)
+    other = card.Card(1, 1, "tcp://10.0.0.2:7", "j" * 40)
+    name = r"messages: member 1 \(host 1, 10\.0\.0\.2:7\) "
+    meeting.lay_down(first)
+    meeting.lay_down(structs.replace(other, version=VERSION + 1))
+    with pytest.raises(
+        Refused, match=rf"{name}speaks version {VERSION + 1} of the messages, here it is {VERSION}; .*the"
+    ):
+        meeting.pick_up()
+    for scope in (("another", 0, 2), ("job", 1, 2), ("job", 0, 3)):  # the name, the attempt, the number of members
+        store.delete_key("messages/job/0/1")
+        card.Meeting(store, b"s" * 32, *scope).lay_down(other)
+        strange = store.get(f"messages/{scope[0]}/{scope[1]}/1").decode()
+        store.set("messages/job/0/1", strange)
+        with pytest.raises(Refused, match=rf"{name}does not hold this job's key, or is of another job; nearest"):
+            meeting.pick_up()
+
+
 def replace_seal(given: card.Card) -> card.Card:
     return card.Card(given.member, given.host, given.address, given.key)
 
@@ -199,7 +220,7 @@ def test_who_answers_with_another_key_is_named_and_nobody_hangs(
     assert time.monotonic() - began < office.GREETING
 
 
-def test_strangers_do_not_get_in(meet: Callable[..., list[Messages]]) -> None:
+def test_strangers_do_not_get_in(meet: Callable[..., list[Messages]], capfd: pytest.CaptureFixture[str]) -> None:
     zero, one = meet(2)
     with Intruder(zero, zmq.curve_keypair()) as stranger:  # type: ignore[arg-type]
         stranger.send_multipart([b"x" * HEADER, b"body"])
@@ -215,9 +236,13 @@ def test_strangers_do_not_get_in(meet: Callable[..., list[Messages]]) -> None:
     one.ask(0, TELL, 9)
     assert zero.asked().slot == 9
     assert set(zero.office.dropped) <= {"unknown key", "no handshake"}
+    line = "gossamer: messages: a caller at 127.0.0.1 does not hold a key of this job, and is not let in\n"
+    assert capfd.readouterr().err == line  # once, however often it knocks
 
 
-def test_a_members_own_nonsense_is_dropped_for_its_reason(meet: Callable[..., list[Messages]]) -> None:
+def test_a_members_own_nonsense_is_dropped_for_its_reason(
+    meet: Callable[..., list[Messages]], capfd: pytest.CaptureFixture[str]
+) -> None:
     zero, one, _ = meet(3)
     realm, chance = zero.office.realm, random.Random(2)
     head = Head(1, PUSH, 0, 0, 1, 8, 0, (0, 0, 0, 0))
@@ -229,6 +254,7 @@ def test_a_members_own_nonsense_is_dropped_for_its_reason(meet: Callable[..., li
         "another length": [written(realm, head), b"x" * 7],
         "out of order": [written(realm, head)],
         "no header": [b"x"],
+        "another version": [_aged(written(realm, head)), b"x" * 8],
         "nonsense": [written(realm, replace(head, kind=99)), b"x" * 8],
     }
     with Intruder(zero, one.office.keys) as insider:
@@ -247,6 +273,17 @@ def test_a_members_own_nonsense_is_dropped_for_its_reason(meet: Callable[..., li
     one.ask(0, TELL, 9, body=torch.ones(100_000))
     asked = zero.asked()
     assert asked.slot == 9 and asked.body is not None and asked.body.sum() == 100_000
+    who = f"gossamer: messages: {one_of(zero, 1)} speaks"
+    assert capfd.readouterr().err.splitlines() == [
+        f"{who} of another job, and is not heard",
+        f"{who} of another attempt at this job, and is not heard",
+        f"{who} another version of the messages, and is not heard; install the same gossamer everywhere",
+    ]
+
+
+def _aged(header: bytes) -> bytes:
+    """A header of the next version."""
+    return header[:4] + bytes([VERSION + 1]) + header[5:]
 
 
 def test_who_says_goodbye_has_left_and_is_not_mourned(meet: Callable[..., list[Messages]]) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from msgspec import Struct
 from msgspec.structs import replace
 from tests.cli.ask import ask, refused
 from tests.hosts.launching import PORT, Launcher, launched
@@ -73,12 +74,32 @@ HOST = about("10.0.0.1", 2, 3, ("allreduce", None), None)
         ({"strategy": "local_sgd"}, "strategy is local_sgd, there it is allreduce"),
         ({"fabric": "torch"}, "fabric is torch, there it is not given"),
         ({"sealed": "00"}, "only one of them has a --key-file"),
+        ({"job": "other"}, "--rdzv-id is other, there it is not given"),
     ],
 )
 def test_what_differs_is_named_on_every_host(odd: dict[str, str], said: str) -> None:
     found = together(HOST, HOST, replace(HOST, address="10.0.0.3", workers=1, **odd))
     for each in found:
         assert str(each).startswith(f"run: host 2 (10.0.0.3, rank 4) differs from host 0 (10.0.0.1): {said}; ")
+
+
+def test_a_host_of_a_version_that_says_other_things_is_named() -> None:
+    class Older(Struct):
+        address: str
+        hosts: int
+        gossamer: str
+
+    found = together(HOST, replace(HOST, hosts=3), Older("10.0.0.9", 3, "0.1"))  # type: ignore[arg-type]
+    here = version("gossamer")
+    for each in found[:2]:
+        assert str(each).startswith(f"run: host 2 (10.0.0.9) has gossamer 0.1, and here it is {here}: what it says of")
+
+
+def test_what_all_hosts_together_cannot_play_is_refused_on_each_before_any_worker_starts() -> None:
+    odd = replace(HOST, strategy="dpsgd(Grid())")
+    for each in together(odd, odd, replace(odd, workers=1)):
+        assert str(each).startswith("Grid: 5 workers make a torus of 5 x 1, which is a circle; nearest that works: ")
+    assert all(isinstance(each, Meeting) for each in together(odd, odd, odd))
 
 
 def test_hosts_count_themselves_and_nobody_takes_a_number_twice() -> None:

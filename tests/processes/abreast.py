@@ -13,7 +13,7 @@ from torch import Tensor
 from gossamer.tasks import Batch, Task, build
 
 NAP = 0.0002  # seconds between two looks at how far the others are
-AHEAD = 8  # steps; members of a free run drift so far apart, and no farther, however the machine is shared
+AHEAD = 2  # steps that a member of a free run may be ahead, however the machine is shared
 
 
 def digits(seed: int = 0, hidden: int = 64, steps: str = "") -> Task:

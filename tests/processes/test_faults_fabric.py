@@ -18,6 +18,37 @@ LIMITED = (  # bytes that a file may have: as good as a host whose memory is ful
 NEEDED = re.compile(r"shared memory needs ([\d,]+) bytes where 30,000 are available")
 
 
+HUB = re.compile(
+    r"shared memory needs ([\d,]+) bytes where 180,000 are available "
+    r"\(2 replicas of 35,880; a hub's centre and what its optimizer remembers, ([\d,]+)\)"
+)
+
+
+def test_a_hub_without_memory_for_what_its_optimizer_remembers_says_so_in_bytes(tmp_path: Path) -> None:
+    """Where the centre alone fits, one that also remembers two numbers for each parameter does not."""
+    before, pipe, limited = shared(), subprocess.PIPE, LIMITED.replace("30_000", "180_000")
+    words = ["--strategy", "hogwild", "--task-option", "hidden=64", "--workers", "2", "--batch", "8", "--steps", "3"]
+    begun = [
+        subprocess.Popen(
+            [sys.executable, "-c", limited, "train", *words, "--save-every", "9", "--json", *more],
+            stdout=pipe, stderr=pipe, text=True, cwd=tmp_path,
+        )
+        for more in ([], ["--optimizer", "adam"], ["--optimizer", "adam", "--fabric", "shared"])
+    ]  # fmt: skip
+    (fits, quiet), (falls, told), (nothing, refused) = [process.communicate(timeout=300) for process in begun]
+    assert [process.returncode for process in begun] == [0, 0, 2], (quiet, told, refused)
+    assert json.loads(fits)["fabric"].startswith("shared memory") and "memory needs" not in quiet
+    assert json.loads(falls)["fabric"] == "torch (gloo)" and json.loads(falls)["steps"] == 3
+    (line,) = [line for line in told.splitlines() if "shared memory" in line]
+    found = HUB.search(line)
+    assert found and line.endswith("; going on over torch")
+    needed, hub = (int(each.replace(",", "")) for each in found.groups())
+    assert needed > 180_000 and 3 * 35_880 <= hub < 4 * 35_880
+    last = refused.splitlines()[-1]
+    assert nothing == "" and HUB.search(last) and last.endswith("; nearest that works: fabric torch, or auto")
+    assert "Traceback" not in refused and not left(before)
+
+
 def test_too_little_memory_is_one_line(tmp_path: Path) -> None:
     before, pipe = shared(), subprocess.PIPE
     words = ["--task", "tests.processes.faulty:task", "--path", ROOT, "--workers", "2", "--batch", "8", "--steps", "3"]

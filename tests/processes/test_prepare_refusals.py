@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from msgspec.structs import replace
 from tests.processes.pool import Member, everywhere
 from tests.processes.user import data, loss_of, net
 from torch import nn
@@ -16,6 +18,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader
 
 import gossamer
+from gossamer.engine.loop.agreement import agree, facts
+from gossamer.engine.loop.place import join
 from gossamer.parts.refusal import Refused
 
 
@@ -151,6 +155,23 @@ def test_what_differs_between_ranks_is_named_on_every_rank(member: Member) -> No
     differing(member, "it has 6 tensors, not 4: parameter 3.weight is on one of them only", longer)
     buffered = lambda odd: _model(odd, lambda m: m.append(nn.BatchNorm1d(3, affine=False)))  # noqa: E731
     differing(member, "it has 3 tensors, not 0: buffer 3.running_mean", buffered)
+
+
+@everywhere(worlds=(2, 3), fabrics=("shared", "hosts"))
+def test_a_rank_of_another_gossamer_is_named(member: Member) -> None:
+    """Whether what it says of itself can still be read, or not."""
+    place, last = join(), member.size - 1
+    odd = member.rank == last
+    where = f"rank {last}" if place.one_host else f"rank {last} on host 1 (127.0.0.1)"
+    mine = facts("allreduce", 0, "auto", [], [])
+    told = replace(mine, gossamer="0.1") if odd else mine
+    refused(f"prepare: {where} differs from rank 0: gossamer is '0.1', not", lambda: agree(place, told))
+    older, here = join(), version("gossamer")
+    if odd:
+        older.store.set(f"facts/{last}", '{"gossamer": "0.1", "model": []}')
+        return
+    reason = f"prepare: {where} has gossamer 0.1, and here it is {here}: what it says of itself cannot be read"
+    refused(reason, lambda: agree(older, mine))
 
 
 @everywhere(worlds=(3,), fabrics=("shared", "torch", "hosts"))

@@ -16,6 +16,7 @@ from torch.distributed.distributed_c10d import Store
 
 from gossamer.engine.centre import Centre, Plan
 from gossamer.engine.pushes import Pushes
+from gossamer.engine.shared import NoRoom
 from gossamer.engine.shared.shelf import Shelf
 from gossamer.engine.turns import Turns
 from gossamer.engine.visits import deal
@@ -76,9 +77,11 @@ class Reach:
         told = [slot for slot, ex in enumerate(exchanges) if ex.meets and ex.topology.tells]
         counts = (2 * size * size * width, 2 * size * width, *(plan.words for plan in plans))
         kinds = [[one] * size for _ in told] + [plan.kinds for plan in plans]
-        self.shelf = shelf = Shelf(
-            store, name, member, size, layout.start, [k for each in kinds for k in each], sum(counts)
-        )
+        extra = [kind for each in kinds for kind in each]
+        try:
+            self.shelf = shelf = Shelf(store, name, member, size, layout.start, extra, sum(counts))
+        except NoRoom as error:
+            raise NoRoom(error.needed, error.available, _wanted(layout, size, plans)) from None
         words = np.split(shelf.words, list(accumulate(counts))[:-1])
         parts = iter(shelf.shared)
         held = [[next(parts) for _ in each] for each in kinds]
@@ -276,6 +279,14 @@ class Reach:
             self._missed.add(member)
             self.missed(member, self.shelf.steps(member))
         return True
+
+
+def _wanted(layout: Layout, size: int, plans: Sequence[Plan]) -> str:
+    """What the memory is for, in bytes: the replicas, and each hub with what its optimizer remembers."""
+    hubs = [sum(count * dtype.itemsize for count, dtype in plan.kinds) for plan in plans]
+    told = [f"{size} replicas of {layout.start.nbytes:,}"]
+    told += [f"a hub's centre and what its optimizer remembers, {nbytes:,}" for nbytes in hubs]
+    return "; ".join(told)
 
 
 def _plain(ex: Exchange) -> bool:

@@ -38,10 +38,11 @@ class Unshared(Exception):
 
 
 class NoRoom(Unshared):
-    """The host has too little memory for what members want to share; both in bytes."""
+    """The host has too little memory for what members want to share; both in bytes. `what` may say for what."""
 
-    def __init__(self, needed: int, available: int) -> None:
-        super().__init__(f"shared memory needs {needed:,} bytes where {available:,} are available")
+    def __init__(self, needed: int, available: int, what: str = "") -> None:
+        told = f"shared memory needs {needed:,} bytes where {available:,} are available"
+        super().__init__(f"{told} ({what})" if what else told)
         self.needed, self.available = needed, available
 
 
