@@ -11,6 +11,7 @@ from tests.hosts.launching import launched
 
 from gossamer.engine.messages.secret import made
 from gossamer.lab import Lab, missing
+from gossamer.records import StepRecord, read
 
 SCRIPT = str(Path(__file__).parent.parent / "processes" / "serving.py")
 STEPS, MODEL = 12, 8 * (11 * 20_000 + 20_001)  # bytes of the wide model
@@ -44,6 +45,7 @@ def test_each_link_carries_its_share(lab: Lab, tmp_path: Path, servers: int) -> 
         "--strategy",
         "parameter_server",
     ]
+    words += ["--journal", str(tmp_path / "journal")]
     before = lab.traffic()
     runs = [launched(lab, tmp_path, host, *words, SCRIPT, str(tmp_path), "wide") for host in range(2)]
     for run in runs:
@@ -54,3 +56,11 @@ def test_each_link_carries_its_share(lab: Lab, tmp_path: Path, servers: int) -> 
     assert all(pushed <= each <= 1.1 * pushed + SPARE for each in (sent[0] - MODEL, sent[1])), (sent, pushed)
     ends = [torch.load(tmp_path / f"after-{rank}.pt", weights_only=True) for rank in range(2)]
     assert all(torch.equal(one, other) for one, other in zip(*ends, strict=True))
+    if not servers:  # they keep no journal
+        recorded = [crossed(tmp_path / "journal" / f"journal-{rank}.jsonl") for rank in range(2)]
+        assert recorded == [pushed, pushed]
+
+
+def crossed(path: Path) -> int:
+    """Bytes that left a host, as its worker recorded them."""
+    return sum(sum(record.crossed.values()) for record in read(path) if isinstance(record, StepRecord))

@@ -50,6 +50,9 @@ class Lines(Protocol):
     size: int  # of members and servers
     servers: Sequence[int]  # who keeps hubs and does nothing else; they come after all members
 
+    def far(self, member: int) -> bool:
+        """Whether a member is on another host, as far as the carrier knows hosts."""
+
     def gone(self, member: int) -> bool:
         """Whether a member has died or said goodbye, as far as is known."""
 

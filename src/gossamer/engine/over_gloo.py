@@ -31,6 +31,10 @@ class OverGloo:
         self._asks, self._replies, self._unheard = asks, replies, 0
         self._leaving: dict[int, deque[tuple[dist.Work | None, Tensor]]] = {}
 
+    def far(self, member: int) -> bool:
+        """It knows no hosts."""
+        return False
+
     def gone(self, member: int) -> bool:
         """Nobody knows: the death of one is an error for all."""
         return False

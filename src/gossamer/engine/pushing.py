@@ -60,6 +60,8 @@ class Pushing:
                     self.service.push(slot, round, part)
                 else:
                     self.counter.push(shard.owner, slot, round, part)
+                    if self.service.lines.far(shard.owner):
+                        note.cross(slot, part.body.nbytes)
 
     def take_answer(self, slot: int, note: Note) -> None:
         """Take up what the hub says to the earliest push that it has not yet answered; waits."""

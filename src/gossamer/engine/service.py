@@ -142,6 +142,7 @@ class Service:
         with self.lock:
             shown = self._replica.shown(slot).clone()
             self.visits.send(slot, shown.nbytes)
+            self._cross(asker, slot, shown.nbytes)
             self._say(asker, ANSWER, slot, self.done, body=shown)
 
     def _keep(self, said: Said) -> None:
@@ -161,6 +162,7 @@ class Service:
             mine = self._replica.trade(said.slot, told)
             self.visits.hear(said.slot, told.nbytes)
             self.visits.send(said.slot, mine.nbytes)
+            self._cross(said.sender, said.slot, mine.nbytes)
             self._say(said.sender, ANSWER, said.slot, self.done, body=mine)
 
     def _told(self, said: Said) -> Tensor:
@@ -186,7 +188,13 @@ class Service:
                 self._news.notify_all()
             else:
                 numbers = (answer.version, answer.staleness, int(answer.dropped))
+                self._cross(member, slot, answer.values.nbytes)
                 self._say(member, ANSWER, slot, *numbers, body=answer.values)
+
+    def _cross(self, member: int, slot: int, nbytes: int) -> None:
+        """What goes to another host leaves this one."""
+        if self.lines.far(member):
+            self.visits.cross(slot, nbytes)
 
     def _say(self, member: int, kind: int, slot: int, *numbers: int, body: Tensor | None = None) -> None:
         """Begin to reply; who is gone hears nothing, and the service is told of it by itself."""

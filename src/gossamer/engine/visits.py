@@ -127,7 +127,7 @@ class Visits:
                 with self.service.lock:
                     told = self.replica.shown(slot).clone()
                 self.counter.tell(target, slot, step, told)
-                note.send(slot, told.nbytes)
+                self._sent(target, slot, told.nbytes, note)
         finally:  # whether anybody hears it or not
             with self.service.lock:
                 self.replica.take_up(slot, 2 if mine else 1)
@@ -137,8 +137,13 @@ class Visits:
         with self.service.lock:
             mine = self.replica.shown(slot).clone()
         theirs, done = self.counter.trade(partner, slot, mine)
-        note.send(slot, mine.nbytes)
+        self._sent(partner, slot, mine.nbytes, note)
         note.hear(slot, theirs.nbytes)
         note.aged(step - done)
         with self.service.lock:
             self.replica.traded(slot, mine, theirs)
+
+    def _sent(self, member: int, slot: int, nbytes: int, note: Note) -> None:
+        note.send(slot, nbytes)
+        if self.service.lines.far(member):
+            note.cross(slot, nbytes)

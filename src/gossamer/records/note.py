@@ -49,6 +49,8 @@ class Note:
             self.send(slot, nbytes)
         for slot, nbytes in other.heard.items():
             self.hear(slot, nbytes)
+        for slot, nbytes in other.crossed.items():
+            self.cross(slot, nbytes)
         self.aged(other.staleness)
 
     def passed(self, seconds: float, transfer: float) -> None:

@@ -23,8 +23,8 @@ class Messages:
     name: str | None = "keyed messages"
     survives = True
 
-    def __init__(self, office: Office, member: int, size: int, servers: int = 0) -> None:
-        self.member, self.size, self.office = member, size, office
+    def __init__(self, office: Office, member: int, size: int, servers: int = 0, host: int = 0) -> None:
+        self.member, self.size, self.office, self._host = member, size, office, host
         self.servers: Sequence[int] = range(size - servers, size)
         self._asks: SimpleQueue[Said] = SimpleQueue()
         self._replies: list[SimpleQueue[Said]] = [SimpleQueue() for _ in range(size)]
@@ -42,7 +42,7 @@ class Messages:
         meeting = Meeting(store, secret, job, here.generation, size)
         office = Office(here.address)
         try:
-            lines = cls(office, member, size, servers)
+            lines = cls(office, member, size, servers, here.host)
             meeting.lay_down(Card(member, here.host, office.address, office.keys[0].decode()))
             cards = meeting.pick_up()
             office.listen(Realm(job_of(secret, job), here.generation, size, limit), cards, lines._sort)
@@ -52,6 +52,10 @@ class Messages:
             office.close()
             raise
         return lines
+
+    def far(self, member: int) -> bool:
+        """Whether its card names another host."""
+        return member != self.member and self.office.peers[member].card.host != self._host
 
     def gone(self, member: int) -> bool:
         """Whether its connection has broken, or it said goodbye."""
