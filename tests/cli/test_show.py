@@ -175,7 +175,7 @@ def test_wires_that_vary_are_told_with_their_bounds() -> None:
         (["allreduce", "--seed", "-1"], "seed must be"),
         (["sgp", "--workers", "1"], "gossip needs company"),
         (["allreduce(torus(x=3))", "--workers", "8"], "nearest that works: Torus(x=4)"),
-        (["backup_workers(backups=8)", "--workers", "8"], "quorum"),
+        (["backup_workers(backups=8)", "--workers", "8"], "8 backups of 8 workers"),
         (["allreduce(hierarchical(among=torus(x=3)))", "--workers", "16"], "nearest that works: among=Torus(x=2)"),
         (["allreduce(halving_dubling)"], "nearest that works: HalvingDoubling"),
         (["allreduce(broadcast)"], "there is no 'broadcast'"),

@@ -40,8 +40,11 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("workers = 2\nbatches = 3\n", "run.toml, line 2: there is no field 'batches'"),
         ("batches = 3\n", "nearest that works: batch"),
-        ("stratgy = 'sgp'\n", "nearest that works: strategy; the fields are strategy, workers, seed"),
-        ("qqqqqq = 1\n", "there is no field 'qqqqqq'; nearest that works: the fields are strategy, workers, seed"),
+        ("stratgy = 'sgp'\n", "nearest that works: strategy; the fields are strategy, workers, servers, seed"),
+        (
+            "qqqqqq = 1\n",
+            "there is no field 'qqqqqq'; nearest that works: the fields are strategy, workers, servers, seed",
+        ),
         ("seed = 0\nworkers = 'four'\n", "run.toml, line 2: workers must be a whole number, not 'four'"),
         ("workers = 4.5\n", "run.toml, line 1: workers must be a whole number, not 4.5"),
         ("workers = true\n", "workers must be a whole number, not True"),

@@ -36,7 +36,7 @@ def test_what_is_written_is_read(kind: int, sender: int, count: int, numbers: tu
         (REALM, replace(HEAD, length=5 * PIECE), "too large"),
         (REALM, replace(HEAD, length=2**63), "too large"),
         (REALM, replace(HEAD, sender=4), "nonsense"),
-        (REALM, replace(HEAD, kind=10), "nonsense"),
+        (REALM, replace(HEAD, kind=16), "nonsense"),
         (REALM, replace(HEAD, dtype=len(DTYPES)), "nonsense"),
         (REALM, replace(HEAD, dtype=NO_BODY), "nonsense"),
         (REALM, replace(HEAD, length=3), "nonsense"),

@@ -63,7 +63,7 @@ def together(*hosts: Host, key: bytes | None = None, numbers: tuple[int | None, 
         return list(pool.map(one, range(len(hosts))))
 
 
-HOST = about("10.0.0.1", 2, 3, ("allreduce", None), None)
+HOST = about("10.0.0.1", 2, 3, ("allreduce", None, 0), None)
 
 
 @pytest.mark.parametrize(

@@ -100,11 +100,11 @@ def test_momentum_is_the_same_on_every_member_of_a_host() -> None:
 @pytest.mark.parametrize(
     ("text", "workers", "told"),
     [
-        ("gossip_hosts", 7, r"Inside: 7 workers do not fill hosts of 2; nearest that works: per_host=1, or 8 workers"),
-        ("gossip_hosts(per_host=4)", 6, r"6 workers do not fill hosts of 4; nearest that works: per_host=3, or 8"),
+        ("gossip_hosts", 7, r"Inside: 7 workers cannot fill hosts of 2; nearest that works: per_host=1, or 8 workers"),
+        ("gossip_hosts(per_host=4)", 6, r"6 workers cannot fill hosts of 4; nearest that works: per_host=3, or 8"),
         ("gossip_hosts(per_host=9)", 6, r"hosts of 9; nearest that works: per_host=6, or 9 workers"),
         ("gossip_hosts(per_host=1)", 1, r"gossip needs company, and there is 1 worker"),
-        ("gossip_hosts(graph=Grid(x=2))", 6, r"Masters, of 3 hosts: Grid: 3 members do not fill rows of 2.*Grid\(\)"),
+        ("gossip_hosts(graph=Grid(x=2))", 6, r"Masters, of 3 hosts: Grid: 3 workers do not fill rows of 2"),
     ],
 )
 def test_a_world_that_hosts_do_not_fill_is_refused(text: str, workers: int, told: str) -> None:

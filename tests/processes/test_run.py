@@ -82,6 +82,7 @@ def test_all_is_fine_and_words_pass_through(tmp_path: Path) -> None:
     for rank, one in enumerate(told):
         assert one["argv"] == [SCENE, str(tmp_path), "is fine", "0", *words]
         assert (one["name"], one["path"]) == ("__main__", str(HERE))
+        assert one["env"].pop("GOSSAMER_SLATE").endswith(f"/step-{rank}")
         assert one["env"].pop("GOSSAMER_KEY_FILE").startswith("/proc/")  # memory of the launcher, gone with it
         assert one["env"] == {
             "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0",

@@ -117,6 +117,7 @@ def test_all_is_fine(tmp_path: Path) -> None:
         assert told["path"] == str(Path(SCENE).parent) and told["main"]
         store = told["env"].pop("GOSSAMER_STORE")
         assert not Path(store).parent.exists()
+        assert Path(told["env"].pop("GOSSAMER_SLATE")) == Path(store).with_name(f"step-{rank}")
         assert told["env"] == {
             "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "0",
             "OMP_NUM_THREADS": "1", "MASTER_ADDR": None, "GOSSAMER_STRATEGY": "x",

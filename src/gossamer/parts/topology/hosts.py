@@ -34,7 +34,7 @@ class Hosted(Topology):
         if world.size % self.per_host:
             near = min(divisors(world.size), key=lambda count: (abs(count - self.per_host), count))
             raise Refused(
-                f"{type(self).__name__}: {world.size} workers do not fill hosts of {self.per_host}",
+                f"{type(self).__name__}: {world.size} worker{'s' * (world.size > 1)} cannot fill hosts of {self.per_host}",
                 f"per_host={near}, or {world.size + -world.size % self.per_host} workers",
             )
 
