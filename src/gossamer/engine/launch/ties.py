@@ -42,6 +42,7 @@ class Ties:
         self._answered, self._broken = time.monotonic(), False
         self._beats: dict[int, tuple[bytes, float]] = {}
         self.gone: set[int] = set()  # hosts without which the others go on
+        self._kept: dict[int, str] = {}  # as last heard: the link may be down when it is asked for
         self.survives = False  # whether workers have said that the others go on when one of them is gone
         self._store: Store = meeting.store.clone()  # type: ignore[attr-defined]
         threading.Thread(target=self._keep, name="ties", daemon=True).start()
@@ -86,8 +87,7 @@ class Ties:
 
     def kept_by(self, number: int) -> str:
         """The shards that a worker or a server keeps, in words; nothing where it keeps none."""
-        key = f"{KEEPS}/{number}"
-        return self.meeting.store.get(key).decode() if self.meeting.store.check([key]) else ""
+        return self._kept.get(number, "")
 
     def done(self, seconds: float) -> bool:
         """Say that all workers here have ended well; whether that is so everywhere within so many seconds."""
@@ -114,6 +114,9 @@ class Ties:
         store, now = self._store, time.monotonic()
         store.add(f"beat/{self._me}", 1)
         self.survives = store.check([SURVIVES]) and not store.check([FALLS])
+        if store.check([KEEPS]):
+            told = [line.partition(" ") for line in store.get(KEEPS).decode().splitlines()]
+            self._kept = {int(number): shards for number, _, shards in told}
         if self._own is not None and self.cause is None:
             store.compare_set("cause", "", msgspec.json.encode(self._own).decode())
         if self.cause is None and store.check(["cause"]):

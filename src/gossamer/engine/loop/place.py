@@ -169,9 +169,10 @@ def tell_launchers(place: Place, survives: bool) -> None:
 
 def tell_kept(place: Place, kept: str) -> None:
     """Tell our launchers, if there are any, which shards of hubs this process keeps: they are lost with it."""
-    raw(place.store).set(f"{RUN}/{KEEPS}/{place.member}", kept)
     if (file := os.environ.get("GOSSAMER_STORE")) is not None:
         Path(file).with_name(f"{KEEPS}-{place.member}").write_text(kept)
+    elif hasattr(store := raw(place.store), "append"):
+        store.append(f"{RUN}/{KEEPS}", f"{place.member} {kept}\n")
 
 
 def raw(store: Store) -> Store:

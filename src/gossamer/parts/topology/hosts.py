@@ -32,9 +32,10 @@ class Hosted(Topology):
 
     def fits(self, world: World) -> None:
         if world.size % self.per_host:
+            many = "1 worker" if world.size == 1 else f"{world.size} workers"
             near = min(divisors(world.size), key=lambda count: (abs(count - self.per_host), count))
             raise Refused(
-                f"{type(self).__name__}: {world.size} worker{'s' * (world.size > 1)} cannot fill hosts of {self.per_host}",
+                f"{type(self).__name__}: {many} cannot fill hosts of {self.per_host}",
                 f"per_host={near}, or {world.size + -world.size % self.per_host} workers",
             )
 
