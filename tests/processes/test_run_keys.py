@@ -10,7 +10,7 @@ from tests.processes.test_run import SCENE, ended, running
 
 from gossamer.engine.messages import secret
 
-NAME = "from gossamer.engine.loop.place import join; print(join().name)"
+NAME = "import sys; from gossamer.engine.loop.place import join; sys.stdout.write(join().name + '\\n')"  # in one piece
 
 
 def test_the_key_of_a_run_ends_with_its_launcher_even_if_that_is_killed(tmp_path: Path) -> None:
