@@ -66,18 +66,23 @@ def test_no_message_is_sent_for_what_a_host_mixes(member: Member) -> None:
     fabric.close()
 
 
+def trained(member: Member, strategy: str, momentum: float) -> torch.Tensor:
+    """The parameters after two epochs in a loop of one's own."""
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=momentum)
+    _, _, batches = member.prepare(model, optimizer, loader(48, 12), strategy=strategy)
+    for part in (*batches, *batches):
+        optimizer.zero_grad()
+        loss_of(model, part).backward()
+        optimizer.step()
+    return torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+
+
 @everywhere(worlds=(2, 3), fabrics=("shared", "torch"))
 def test_one_host_is_an_allreduce_in_anybodys_loop(member: Member) -> None:
     found = []
     for strategy in (f"gossip_hosts(per_host={member.size})", "allreduce"):
-        model = net()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-        _, _, batches = member.prepare(model, optimizer, loader(48, 12), strategy=strategy)
-        for part in (*batches, *batches):
-            optimizer.zero_grad()
-            loss_of(model, part).backward()
-            optimizer.step()
-        found.append(torch.nn.utils.parameters_to_vector(model.parameters()).detach())
+        found.append(trained(member, strategy, momentum=0.9))
         member.same(found[-1])
     torch.testing.assert_close(*found, rtol=0, atol=1e-12)
 
@@ -85,14 +90,6 @@ def test_one_host_is_an_allreduce_in_anybodys_loop(member: Member) -> None:
 @everywhere(worlds=(4,), fabrics=("hosts",))
 def test_hosts_that_average_with_all_others_are_an_allreduce_for_plain_steps(member: Member) -> None:
     """The mean of hosts that stepped from one place is the step by the mean gradient."""
-    found = []
-    for strategy in ("gossip_hosts(per_host=2, graph=Complete())", "allreduce"):
-        model = net()
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-        _, _, batches = member.prepare(model, optimizer, loader(48, 12), strategy=strategy)
-        for part in (*batches, *batches):
-            optimizer.zero_grad()
-            loss_of(model, part).backward()
-            optimizer.step()
-        found.append(torch.nn.utils.parameters_to_vector(model.parameters()).detach())
+    strategies = ("gossip_hosts(per_host=2, graph=Complete())", "allreduce")
+    found = [trained(member, strategy, momentum=0.0) for strategy in strategies]
     torch.testing.assert_close(*found, rtol=0, atol=1e-12)

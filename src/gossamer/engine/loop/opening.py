@@ -79,7 +79,7 @@ def open_session(
     if place.size > 1:
         if place.member == 0:
             tell_launchers(place, session.survives)
-        if kept := ", ".join(strand.stepper.kept() for strands_ in strands for strand in strands_):
+        if kept := ", ".join(filter(None, (strand.stepper.kept() for each in strands for strand in each))):
             tell_kept(place, kept)
         watch_for_failure()
         session.lookout = Lookout(session, silence)
