@@ -16,6 +16,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import gossamer
+from gossamer.engine.loop import average
 
 FOLDER, HOW, WHO = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 RANK = int(os.environ["RANK"])
@@ -43,9 +44,19 @@ def main() -> None:
             optimizer.zero_grad()
             time.sleep(PACE)
             step += 1
-            if (step, RANK) == (AT, WHO):
+            if HOW == "dies in an average" and step == AT:
+                averages(model)
+            elif (step, RANK) == (AT, WHO):
                 lose()
     (FOLDER / f"done-{RANK}").write_text(f"{step} {loss.item()}")
+
+
+def averages(model: nn.Module) -> None:
+    """All but one leave the average of those that are left; that one is gone when all have met for it."""
+    if RANK == WHO:
+        average.mean = lambda *words: lose()
+    with gossamer.averaged(model):
+        torch.save([p.detach().clone() for p in model.parameters()], FOLDER / f"average-{RANK}")
 
 
 def lose() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from tests.processes.test_run import HERE, ended
 
 SCRIPT = str(HERE / "surviving.py")
@@ -45,6 +46,18 @@ def test_in_shared_memory_nobody_takes_even_a_hub_along(strategy: str, how: str,
     line = f"gossamer: rank {who} on host 0 (127.0.0.1, ranks 0-2) {end} in step 40; the others go on\n"
     assert said.count(line) == 1, said
     assert said.count("lost") == 0, "a death is told once"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "fabric", "who"), [("gossip_pull", "auto", 1), ("gossip_pull", "messages", 0), ("ssp(4)", "auto", 2)]
+)
+def test_an_average_is_that_of_those_who_are_left(strategy: str, fabric: str, who: int, tmp_path: Path) -> None:
+    code, said = run(tmp_path, strategy, fabric, "dies in an average", who)
+    assert code == 0 and "Traceback" not in said, said
+    left = [rank for rank in range(3) if rank != who]
+    assert finished(tmp_path) == left
+    one, other = (torch.load(tmp_path / f"average-{rank}", weights_only=True) for rank in left)
+    assert all(map(torch.equal, one, other)) and not (tmp_path / f"average-{who}").exists()
 
 
 @pytest.mark.parametrize(("strategy", "fabric"), [("gossip_pull", "torch"), ("local_sgd", "messages")])

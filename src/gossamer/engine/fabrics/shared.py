@@ -92,7 +92,7 @@ class Shared:
         """A new lane; all members ask for the same ones in the same order."""
         name = f"{self._name}/lane/{next(self._lanes)}"
         place, size = self.members.index(self.member), len(self.members)
-        lane = Lane.open(self._store, name, place, size, length, dtype, cuts, shared, shares, small)
+        lane = Lane.open(self._store, name, place, size, length, dtype, cuts, shared, shares, small, self._gone)
         lane.alarm, lane.missing = ALARM, self._missed
         self._opened.append(lane)
         return lane
@@ -165,6 +165,9 @@ class Shared:
     def end(self) -> None:
         """Memory goes with whoever still looks at it."""
         self.beyond.end()
+
+    def _gone(self, place: int) -> bool:
+        return ended(self._store, self.members[place])
 
     def _missed(self, who: list[int], bucket: int, phase: str) -> None:
         """Somebody is late: nobody waits for a process that has ended, and for none that does not come at all."""

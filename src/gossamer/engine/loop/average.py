@@ -13,6 +13,7 @@ from gossamer.engine.loop.living import Means, Meeting
 from gossamer.engine.loop.lookout import aside
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.strand import Strand
+from gossamer.engine.lost import MemberLost
 from gossamer.parts.codec import Mean
 from gossamer.parts.route import Native
 
@@ -46,15 +47,15 @@ def averaged(session: Session, models: Sequence[nn.Module]) -> Iterator[Meeting]
     buffers = [b for m in models for b in m.buffers() if b.is_floating_point()]
     for strand in strands:
         strand.stepper.meet()
-    met = session.living.meet()
+    met, models_of_all, buffers_of_all = _met(session, strands, buffers)
     own = [strand.replica.parameters.clone() for strand in strands]
     kept = [buffer.clone() for buffer in buffers]
     try:
         with torch.no_grad():
-            for strand in strands:
-                write(strand, agreed(strand, met))
-            for buffer in buffers:
-                buffer.copy_(mean(met.fabric, buffer))
+            for strand, values in zip(strands, models_of_all, strict=True):
+                write(strand, values)
+            for buffer, values in zip(buffers, buffers_of_all, strict=True):
+                buffer.copy_(values)
         yield met
     finally:
         with torch.no_grad():
@@ -64,6 +65,25 @@ def averaged(session: Session, models: Sequence[nn.Module]) -> Iterator[Meeting]
                 buffer.copy_(mine)
         for course in session.courses:
             course.rested()
+
+
+@torch.no_grad()
+def _met(
+    session: Session, strands: Sequence[Strand], buffers: Sequence[Tensor]
+) -> tuple[Meeting, list[Tensor], list[Tensor]]:
+    """Who is there, and the averages of strands and buffers: of those that are left, where one dies meanwhile."""
+    before: Sequence[int] = ()
+    while True:
+        met, lost, found = session.living.meet(), None, ([], [])  # type: ignore[var-annotated]
+        try:
+            found = [agreed(strand, met) for strand in strands], [mean(met.fabric, buffer) for buffer in buffers]
+        except MemberLost as error:
+            lost = error
+        if session.living.all_have(met, lost is None):
+            return met, *found
+        if not session.survives or list(met.present) == list(before):  # nobody is gone whom it would help to leave out
+            raise lost or MemberLost("others have no average")
+        before = met.present
 
 
 @torch.no_grad()

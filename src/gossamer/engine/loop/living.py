@@ -55,15 +55,22 @@ class Living:
         session, everybody = self._session, range(self._session.size)
         if not session.survives or session.size == 1:
             return Meeting(everybody, session.fabric)
-        present = self._come(next(self._meetings))
+        present = list(self._come("here"))
         return Meeting(present, session.fabric if len(present) == session.size else self._among(tuple(present)))
 
-    def _come(self, number: int) -> list[int]:
-        """Those who said that they are here. Whoever is dead says no more, so all that are left find the same."""
-        store, place = self._session.place.store, self._session.place
+    def all_have(self, met: Meeting, mine: bool) -> bool:
+        """Whether all that met have what they met for, as this one has or has not: all that are left find the same."""
+        if not self._session.survives or self._session.size == 1:
+            return mine
+        found = self._come("has" if mine else "has not")
+        return [found.get(member) for member in met.present] == ["has"] * len(met.present)
+
+    def _come(self, word: str) -> dict[int, str]:
+        """What all say that are here. Whoever is dead says no more, so all that are left find the same."""
+        store, place, number = self._session.place.store, self._session.place, next(self._meetings)
         carrier = self._session.courses[0].strands[0].carrier
         assert carrier is not None
-        store.set(f"here/{number}/{place.member}", "")
+        store.set(f"here/{number}/{place.member}", word)
         with aside.waiting():
             for other in [other for other in range(place.size) if other != place.member]:
                 nap = NAP
@@ -72,7 +79,8 @@ class Living:
                         break
                     time.sleep(nap)
                     nap = min(2.0 * nap, LONGEST)
-        return [other for other in range(place.size) if store.check([f"here/{number}/{other}"])]
+        came = [other for other in range(place.size) if store.check([f"here/{number}/{other}"])]
+        return {member: store.get(f"here/{number}/{member}").decode() for member in came}
 
     def _among(self, present: tuple[int, ...]) -> Means:
         if present not in self._fabrics:

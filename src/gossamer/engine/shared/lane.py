@@ -48,6 +48,7 @@ class Lane:
         shared: bool = False,
         shares: Sequence[Sequence[Span]] | None = None,
         small: int = SMALL,
+        gone: memory.Gone = memory.nobody,
     ) -> Lane:
         """All members call it alike, with a name that this store has not seen; raises Unshared on all or on none.
 
@@ -57,7 +58,7 @@ class Lane:
         buckets = places.bounds(count, cuts)
         where = Places(size, count, dtype.itemsize, len(buckets), shared)
         owners = places.checked(shares, buckets, size, dtype.itemsize)
-        found = memory.shared(store, name, member, size, where.total, kernel.in_use())
+        found = memory.shared(store, name, member, size, where.total, kernel.in_use(), gone=gone)
         return cls(member, where, buckets, owners, found, dtype, small)
 
     def __init__(

@@ -12,14 +12,18 @@ import mmap
 import os
 import secrets
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from gossamer.engine.lost import MemberLost
 from gossamer.engine.shared.room import available
 
+LOOK = timedelta(seconds=0.5)  # how often one looks whether somebody who is waited for is still there
 TOKEN = 16  # bytes at the beginning, by which a sibling knows that it opened the right thing
 
 
@@ -31,6 +35,15 @@ class Store(Protocol):
 
     def get(self, key: str, /) -> bytes:
         """Hear, when it was told."""
+
+    def wait(self, keys: list[str], timeout: timedelta, /) -> None:
+        """Wait until all were told; an error of some kind if they were not."""
+
+    def check(self, keys: list[str], /) -> bool:
+        """Whether all were told."""
+
+
+Gone = Callable[[int], bool]  # whether a member's process has ended
 
 
 class Unshared(Exception):
@@ -62,18 +75,33 @@ class Memory:
         return torch.frombuffer(self.bytes, dtype=dtype, count=count, offset=start)
 
 
+def nobody(member: int) -> bool:
+    """Where nobody can tell who has ended."""
+    return False
+
+
 def shared(
-    store: Store, name: str, member: int, size: int, needed: int, remark: str, *, lockable: bool = False
+    store: Store,
+    name: str,
+    member: int,
+    size: int,
+    needed: int,
+    remark: str,
+    *,
+    lockable: bool = False,
+    gone: Gone = nobody,
 ) -> Memory:
-    """Map `needed` bytes that all members share; all call it alike, with a name that this store has not seen before."""
+    """Map `needed` bytes that all members share; all call it alike, with a name that this store has not seen before.
+
+    Nobody waits for a member that is `gone`."""
     kept: int | None = None
     try:
         if member == 0:
             kept, offer = _made(needed)
             store.set(f"{name}/offer", json.dumps(offer))
-        found, fault = _opened(json.loads(store.get(f"{name}/offer")), needed, lockable)
+        found, fault = _opened(json.loads(_heard(store, f"{name}/offer", 0, gone)), needed, lockable)
         store.set(f"{name}/member {member}", json.dumps({"fault": fault, "remark": remark}))
-        answers = [json.loads(store.get(f"{name}/member {other}")) for other in range(size)]
+        answers = [json.loads(_heard(store, f"{name}/member {other}", other, gone)) for other in range(size)]
     finally:
         if kept is not None:
             os.close(kept)  # all have mapped it, or never will
@@ -83,6 +111,19 @@ def shared(
     assert found is not None
     whole, address, descriptor = found
     return Memory(whole, address, tuple(answer["remark"] for answer in answers), descriptor)
+
+
+def _heard(store: Store, key: str, member: int, gone: Gone) -> bytes:
+    """What a member says, when it does."""
+    lost = False
+    while True:
+        try:
+            store.wait([key], LOOK)
+            return store.get(key)
+        except RuntimeError:
+            if not store.check([key]) and lost:  # where the store itself is gone, this says so
+                raise MemberLost(f"member {member} ended before it shared memory with the others") from None
+        lost = gone(member)  # and then once more: it may have said it before it ended
 
 
 def _made(needed: int) -> tuple[int | None, dict[str, Any]]:
