@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import cast
 
 import pytest
 import torch
@@ -10,7 +11,9 @@ from safetensors import SafetensorError
 
 from gossamer.engine.counter import Counter
 from gossamer.engine.lines import ANSWER, SHOWN, Said
+from gossamer.engine.loop.halves import halved
 from gossamer.engine.server import packed, unpacked
+from gossamer.engine.shards import Shard
 from gossamer.parts.codec import Mean
 from gossamer.parts.merge import Compensated
 from gossamer.parts.selection import Everything, Tag
@@ -19,6 +22,7 @@ from gossamer.parts.topology import Hub as AtHub
 from gossamer.parts.world import World
 from gossamer.recipes import Borrowed, Optimizer
 from gossamer.replica import Chosen, Hub
+from gossamer.replica.stretch import Stretch
 from gossamer.strategy import Exchange
 
 
@@ -56,6 +60,12 @@ def test_settings_travel_and_are_followed() -> None:
     stepped.step()
     assert theirs.param_groups[0]["lr"] == 0.5 and theirs.param_groups[0]["betas"] == (0.1, 0.2)
     assert torch.allclose(at_hub, torch.full((3,), -0.5))
+
+
+def test_only_unequal_shards_have_half_a_push() -> None:
+    shards = [Shard(1, number, 3, 4 + number, cast(Stretch, None)) for number in range(3)]
+    assert halved(shards, [7, 7, 7]) == ""
+    assert "push 7 is in shard 1 of 3 of the hub of slot 1, and not in shards 0, 2 of 3" in halved(shards, [6, 7, 6])
 
 
 class Spoken:

@@ -28,7 +28,7 @@ def played(crew: Crew, expression: str, steps: int) -> tuple[Result, Outcome]:
     strategy = parse(expression)
     plan = Plan(small.task(), strategy, World(crew.size), Optimizer(rate=RATE), 5, steps)
     task = "tests.parity.small:task"
-    return crew.run(strategy=repr(strategy), task=task, batch=5, steps=steps, rate=RATE), Rehearsal(plan).run()
+    return crew.run(strategy=repr(strategy), task=task, batch=5, steps=steps, rate=RATE, shard=1), Rehearsal(plan).run()
 
 
 def start() -> Tensor:

@@ -14,12 +14,12 @@ import gossamer
 def main() -> None:
     """Train as long as standard input is open, and say how far it came."""
     torch.manual_seed(0)
-    model = nn.Linear(50, 50)
+    model = nn.Linear(250, 250)  # shards of 20,916 elements for three members
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     gossamer.prepare(model, optimizer, strategy="downpour(every=1)", fabric="messages")
     over = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
-    x, steps = torch.randn(4, 50), 0
+    x, steps = torch.randn(4, 250), 0
     while not over.is_set():
         optimizer.zero_grad()
         model(x).square().mean().backward()

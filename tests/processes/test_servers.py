@@ -80,6 +80,14 @@ def test_a_run_goes_on_with_other_servers(tmp_path: Path) -> None:
     assert ends[0] == ends[1]
 
 
+def test_a_push_that_only_some_servers_have_is_told(tmp_path: Path) -> None:
+    words = ["--nproc-per-node=2", "--servers=2", "--strategy", "downpour(every=1)", SCRIPT, str(tmp_path), "halves"]
+    code, _, err = ended(*words, folder=tmp_path)
+    assert code == 0 and (tmp_path / "after-0.pt").exists(), err
+    halves = "is in shard 0 of 2 of the hub of slot 0, and not in shard 1 of 2 of the hub of slot 0"
+    assert err.count(f"gossamer: rank 1 died in the midst of a push: its push 5 {halves}; the others go on") == 1
+
+
 def test_nobody_goes_on_without_a_server(tmp_path: Path) -> None:
     words = ["--nproc-per-node=2", "--servers=1", "--strategy", "downpour", str(HERE / "surviving.py"), str(tmp_path)]
     code, _, err = ended(*words, "dies", "2", folder=tmp_path)  # whose rank is 2: the server, in its 40th step, never

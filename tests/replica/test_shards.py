@@ -59,6 +59,8 @@ def test_a_codec_that_looks_at_everything_is_told_to_one() -> None:
     dense, sparse = (parse(f"Exchange(codec={codec}, topology=Hub())") for codec in ("Dense()", "TopK(0.1)"))
     assert [shard.owner for shard in shared_out(slots(dense), layout, by, range(3))[0]] == [0, 1, 2]
     assert [shard.owner for shard in shared_out(slots(sparse), layout, by, range(3))[0]] == [0]
+    counts = [len(shared_out(slots(dense), layout, by, range(3), n)[0]) for n in (1, 33, 34, 50, 51, 101)]
+    assert counts == [3, 3, 2, 2, 1, 1]
     assert str(Shard(0, 2, 4, 2, Stretch(chosen(), 0, 5))) == "shard 2 of 4 of the hub of slot 0"
 
 

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from gossamer.engine.shards import SMALLEST
+
 FABRICS = ("auto", "shared", "hosts", "torch", "messages")  # what may carry wires between workers, as it is asked for
 
 
@@ -13,7 +15,8 @@ class Job(msgspec.Struct, frozen=True):
     """A strategy by its expression, a task by its reference, and where to leave what came of it.
 
     `fabric`: torch carries mixes, and visits travel over torch, by keyed messages, or lie in shared memory; auto is
-    what a run on one host takes: memory for mixes, and for visits where only the visitor acts.
+    what a run on one host takes: memory for mixes, and for visits where only the visitor acts. `shard`: elements that
+    a member's part of a hub has at least.
     """
 
     name: str
@@ -30,6 +33,7 @@ class Job(msgspec.Struct, frozen=True):
     seed: int = 0
     order: list[int] | None = None
     fabric: Literal["auto", "torch", "messages", "shared"] = "torch"
+    shard: int = SMALLEST
 
 
 class TrainJob(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 import torch
@@ -21,13 +21,20 @@ TREE = "tree"  # the name, among tensors, of what is none
 
 
 class Server:
-    """One server's hubs, one shard of a hub at most; `rates` is told what members' optimizers are set to."""
+    """One server's hubs, one shard of a hub at most; `rates` is told what members' optimizers are set to, `died` of a
+    member that is gone without a goodbye, and how often it had pushed, by slot."""
 
-    def __init__(self, lines: Lines, hubs: dict[int, Hub], rates: Callable[[bytes], None]) -> None:
-        self.hubs, self._lines, self._rates = hubs, lines, rates
+    def __init__(
+        self,
+        lines: Lines,
+        hubs: dict[int, Hub],
+        rates: Callable[[bytes], None],
+        died: Callable[[int, Mapping[int, int]], None],
+    ) -> None:
+        self.hubs, self._lines, self._rates, self._died = hubs, lines, rates, died
         words = {LAY: self._lay, SHOW: self._show, RATES: self._set, STATE: self._tell, GO_ON: self._go_on}
         self.service = Service(lines, hubs, None, acknowledge=False, others=words)
-        self.service.missed = lambda said: None  # its launcher says so
+        self.service.missed = self._miss  # that it is gone, its launcher says
         self.service.open()
 
     def attend(self, seconds: float) -> bool:
@@ -38,6 +45,11 @@ class Server:
         """Say goodbye, too."""
         self.service.close()
         self._lines.close()
+
+    def _miss(self, said: Said) -> None:
+        with self.service.lock:
+            pushed = {slot: hub.pushes[said.sender] for slot, hub in self.hubs.items() if said.sender in hub.pushes}
+        self._died(said.sender, pushed)
 
     def _lay(self, said: Said) -> None:
         hub = self.hubs[said.slot]

@@ -26,13 +26,16 @@ class Shard:
         return f"shard {self.number} of {self.count} of the hub of slot {self.slot}"
 
 
+SMALLEST = 1 << 14  # elements: below, what a message costs in itself is more than what there is to share
 Shards = Mapping[int, Sequence[Shard]]  # of each slot that a hub answers
 
 
-def shared_out(exchanges: Sequence[Exchange], layout: Layout, optimizer: Builder, owners: Sequence[int]) -> Shards:
-    """All hubs of a strategy; everybody finds the same."""
+def shared_out(
+    exchanges: Sequence[Exchange], layout: Layout, optimizer: Builder, owners: Sequence[int], smallest: int = 1
+) -> Shards:
+    """All hubs of a strategy, in shards of no fewer elements than `smallest`; everybody finds the same."""
     return {
-        slot: _shards(slot, ex, Chosen(layout.tags, ex.where), optimizer, owners)
+        slot: _shards(slot, ex, Chosen(layout.tags, ex.where), optimizer, owners, smallest)
         for slot, ex in enumerate(exchanges)
         if ex.hub
     }
@@ -50,11 +53,13 @@ def hubs_of(
     return found
 
 
-def _shards(slot: int, ex: Exchange, chosen: Chosen, optimizer: Builder, owners: Sequence[int]) -> list[Shard]:
+def _shards(
+    slot: int, ex: Exchange, chosen: Chosen, optimizer: Builder, owners: Sequence[int], smallest: int
+) -> list[Shard]:
     """One for each owner, as far as there is enough for all; one in all where the codec looks at everything at once, or
     the optimizer may, and whole tensors where it looks at those."""
     alone = not ex.codec.by_element or (ex.updates_at_hub and not optimizer.by_tensor)
-    count = 1 if alone else min(len(owners), chosen.count)
+    count = 1 if alone else max(1, min(len(owners), chosen.count // smallest))
     parts = balanced(chosen, count, anywhere=not ex.updates_at_hub or optimizer.elementwise)
     return [
         Shard(slot, number, len(parts), owner, part)

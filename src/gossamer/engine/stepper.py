@@ -18,7 +18,7 @@ from gossamer.engine.lines import Lines
 from gossamer.engine.pushing import Pushing
 from gossamer.engine.reach import Reach
 from gossamer.engine.service import Service
-from gossamer.engine.shards import hubs_of, shared_out
+from gossamer.engine.shards import SMALLEST, hubs_of, shared_out
 from gossamer.engine.turns import Turns
 from gossamer.engine.upkeep import Upkeep
 from gossamer.engine.visits import Visits
@@ -35,7 +35,8 @@ Speaking = tuple[Generator[Wire, Heard, None], Pending]
 
 
 class Stepper:
-    """One member's replica, fabric and counters. Exchanges that may be cut are sent in `buckets`, slot by slot."""
+    """One member's replica, fabric and counters. Exchanges that may be cut are sent in `buckets`, slot by slot; a
+    member's shard of a hub has as many elements as `smallest`, or more."""
 
     def __init__(
         self,
@@ -45,6 +46,7 @@ class Stepper:
         turns: Turns,
         optimizer: Builder,
         buckets: Mapping[int, list[Chosen]] | None = None,
+        smallest: int = SMALLEST,
     ) -> None:
         self.replica, self.fabric, self.turns = replica, fabric, turns
         self.strategy, self.world, self.member = replica.strategy, replica.world, replica.member
@@ -58,7 +60,7 @@ class Stepper:
             self.visits = carrier
             carrier.join(replica, turns)
         elif carrier is not None and any(ex.hub or ex.meets for ex in self.exchanges):
-            self.visits = self._served(carrier, optimizer)
+            self.visits = self._served(carrier, optimizer, smallest)
         self.began, self.step = time.perf_counter(), 0
         self.waiting: float | None = None
         self.note = Note()
@@ -67,10 +69,11 @@ class Stepper:
         self._rested = 0  # the step before which nothing that was pushed is still unanswered
         self._gated = any(ex.meets and ex.synchrony.staleness is not None for ex in self.exchanges)
 
-    def _served(self, lines: Lines, optimizer: Builder) -> Visits:
-        """Visits over lines: hubs are shared out among members, unless there are servers."""
+    def _served(self, lines: Lines, optimizer: Builder, smallest: int) -> Visits:
+        """Visits over lines: hubs are shared out among servers, or among members where that is worth it."""
         layout = self.replica.layout
-        kept = shared_out(self.exchanges, layout, optimizer, lines.servers or range(self.world.size))
+        owners, least = (lines.servers, 1) if lines.servers else (range(self.world.size), smallest)
+        kept = shared_out(self.exchanges, layout, optimizer, owners, least)
         self._hubs = hubs_of(self.member, kept, self.exchanges, layout, self.world, optimizer)
         counter = Counter(lines, acknowledged=self.turns.scripted)
         service = Service(lines, self._hubs, self.replica, acknowledge=self.turns.scripted)

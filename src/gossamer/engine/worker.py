@@ -88,7 +88,7 @@ def play(job: Job, store: Store, lines: Mapping[str, Lines], mixes: dist.Process
         raise Refused(f"{strategy!r} is not visited in shared memory", "fabric torch")
     beyond = OverTorch(mixes)
     fabric = Shared(beyond, store, f"memory {job.name}") if job.fabric == "auto" else beyond
-    played = Member(task, layout, strategy, world, optimizer, job.batch, (carrier or lines["torch"], fabric), turns)
+    played = Member(task, layout, strategy, world, optimizer, job, (carrier or lines["torch"], fabric), turns)
     steps = job.steps if job.order is None else turns.steps
     header = Header(
         "engine",
@@ -127,18 +127,18 @@ class Member:
         strategy: AnyStrategy,
         world: World,
         optimizer: Optimizer,
-        batch: int,
+        job: Job,
         carriers: tuple[Lines | Reach, Fabric],
         turns: Turns,
     ) -> None:
         carrier, fabric = carriers
         own = carrier.shelf.mine if isinstance(carrier, Reach) else torch.empty_like(layout.start)
         storage = (own, torch.zeros_like(layout.start))
-        self.task, self.stream = task, Stream(task.size, batch, world)
+        self.task, self.stream = task, Stream(task.size, job.batch, world)
         self.replica = Replica(dist.get_rank(), world, strategy, layout, storage)
         self.optimizer = optimizer.build(self.replica.views)
         self.local = Local(task, layout, world)
-        self.stepper = Stepper(self.replica, fabric, carrier, turns, optimizer)
+        self.stepper = Stepper(self.replica, fabric, carrier, turns, optimizer, smallest=job.shard)
 
     def step(self, step: int) -> StepRecord:
         """Play one step."""

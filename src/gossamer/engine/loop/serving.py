@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gossamer.engine.loop import carried
 from gossamer.engine.loop.carried import Named
+from gossamer.engine.loop.halves import Halves
 from gossamer.engine.loop.place import Place, tell_kept
 from gossamer.engine.loop.tell import tell
 from gossamer.engine.server import Server
@@ -70,7 +71,8 @@ class _Part:
     def opened(self, place: Place, world: World) -> Server:
         """Serve it from now on."""
         hubs = hubs_of(place.member, self._shards, self._exchanges, self._layout, world, self._optimizer)
-        return Server(carried.messages(place, self._name, self._named), hubs, self._optimizer.set)
+        compared = Halves(self._name, place, self._shards)
+        return Server(carried.messages(place, self._name, self._named), hubs, self._optimizer.set, compared)
 
     def __str__(self) -> str:
         told = [f"{shard} ({n / 1e6:,.1f} MB)" for n, shard in zip(self._bytes, self._mine, strict=True)]
