@@ -160,6 +160,22 @@ def hurried(store: dist.Store, member: int, size: int, kind: kernel.Kind, rounds
     return torn
 
 
+def written_once(store: dist.Store, member: int, size: int) -> tuple[int, list[int]]:
+    """Mixes whose one result is long enough for two ways to write it; how many were wrong, and both ways' tries."""
+    kernel.force("compiled")
+    count, wrong = size * 300_001, 0
+    lane = Lane.open(store, "once", member, size, count, torch.float32, shared=True)
+    for round_ in range(14):
+        values = [numbers(other, round_, count, torch.float32) for other in range(size)]
+        assert lane.load(0, [values[member]]) == -1
+        lane.mix(0, Into.ONCE)
+        assert lane.whole is not None
+        wrong += not torch.equal(lane.whole, mean(values, None))
+        lane.mix(0, Into.OWN)  # all have looked
+    assert lane._compiled is not None
+    return wrong, [way.tried for way in lane._compiled.ways]
+
+
 def absent(store: dist.Store, member: int, size: int, kind: kernel.Kind, phase: str) -> tuple[list[Any], str, float]:
     """Member 1 goes missing in a phase; returns what the others were told, how they gave up, and after how long."""
     kernel.force(kind)

@@ -30,6 +30,11 @@ def test_no_result_is_torn(size: int, kind: kernel.Kind) -> None:
     assert together(size, sharing.hurried, kind, 1000) == [0] * size
 
 
+def test_both_ways_to_write_one_result_are_tried_and_give_the_same() -> None:
+    for wrong, tries in together(2, sharing.written_once):
+        assert wrong == 0 and sum(tries) == 14 and min(tries) == 5
+
+
 @KINDS
 @pytest.mark.parametrize("phase", ["announced", "done"])
 def test_a_missing_member_is_named(kind: kernel.Kind, phase: str) -> None:

@@ -15,7 +15,7 @@ from gossamer.engine.shared.words import SLICE
 
 SPINS = 50  # looks at a word before sleeping on it, and only where every member has a core
 SMALL = 1 << 16  # bytes up to which one member sums a bucket for all: summing costs less than sleeping twice
-STREAM = 1 << 20  # bytes from which a share of the one result is written past the caches
+STREAM = 1 << 20  # bytes from which a share of the one result is written past the caches where that is quicker
 
 Addresses = ctypes.Array[ctypes.c_void_p]
 Counts = ctypes.Array[ctypes.c_int64]
@@ -48,6 +48,7 @@ class Compiled:
         self._stays = (ctypes.c_void_p * where.buckets)()
         self._kept: dict[int, ctypes.Array[kernel.Stay]] = {}  # by bucket: what `_stays` points at
         self.sick = (ctypes.c_int32 * where.buckets)(*[-1] * where.buckets)
+        self.ways = (kernel.Way * 2)()
         self._table = kernel.Table(
             member=member,
             size=where.size,
@@ -68,6 +69,7 @@ class Compiled:
             progress=self._progress,
             stays=self._stays,
             sick=self.sick,
+            ways=ctypes.addressof(self.ways),
         )
         self._at = ctypes.addressof(self._table)
         self._calls: dict[int, tuple[Addresses, Counts]] = {}

@@ -36,7 +36,14 @@ class Table(ctypes.Structure):
         ("progress", POINTER(c_int32)),
         ("stays", POINTER(c_void_p)),
         ("sick", POINTER(c_int32)),
+        ("ways", c_void_p),
     )
+
+
+class Way(ctypes.Structure):
+    """`struct way` of kernel.c, field by field."""
+
+    _fields_ = (("tried", c_int64), ("taken", c_double))
 
 
 class Stay(ctypes.Structure):

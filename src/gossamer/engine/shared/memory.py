@@ -106,6 +106,8 @@ def shared(
         if kept is not None:
             os.close(kept)  # all have mapped it, or never will
     for other, answer in enumerate(answers):
+        if answer["fault"] and gone(0):
+            raise MemberLost("member 0 ended before the others had opened the memory it made")
         if answer["fault"]:
             raise Unshared(f"member {other} cannot reach the memory that members share: {answer['fault']}")
     assert found is not None
