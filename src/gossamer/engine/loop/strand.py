@@ -30,7 +30,8 @@ from gossamer.replica import Chosen, Layout, Replica
 from gossamer.replica.layout import flat_of
 from gossamer.strategy import AnyStrategy, Exchange, slots
 
-FIRST, LATER = 1 << 20, 8 << 20  # bytes of the first bucket, which should leave early, and of the others at most
+FIRST, LATER = 1 << 20, 32 << 20  # bytes of the first bucket, which should leave early, and of the others at most
+FAR = 8 << 20  # of the others at most, where mixes take longer than memory does: they are to hide behind backward
 COUNT = 12  # buckets at least, where mixes take long: the last one is waited for, with nothing to hide behind
 
 
@@ -55,7 +56,7 @@ class Strand:
         self.carrier = None if carrier is None else carrier(self.layout, self.borrowed)
         self._busy = [s for s, ex in enumerate(slots(strategy)) if world.size > 1 or not ex.idle_alone]
         cuttable = {s: ex for s, ex in enumerate(slots(strategy)) if ex.cuttable and s in self._busy}
-        later = LATER if fabric.local else max(FIRST, min(LATER, self.layout.start.nbytes // COUNT))
+        later = LATER if fabric.local else max(FIRST, min(LATER, FAR, self.layout.start.nbytes // COUNT))
         self.buckets = {slot: _cut(Chosen(self.layout.tags, ex.where), later) for slot, ex in cuttable.items()}
         self.shard = Shard.of(self, strategy, ours=ours)
         self.stays = Stays.of(self, strategy) if self.shard is None else None
