@@ -3,8 +3,11 @@
     python benchmarks/relaxed.py [--workers 4] [--repeats 21] [--seconds 8] [--parts memory steady wandering]
 
 memory: four workers with the MLP of 5.8 M parameters, variants in turns, in a shuffled order. A gossip pull against a
-plain copy of as many parameters (bar 1.25); a step at an asynchronous server (push, update, pull) against a step of the
-shared-memory all-reduce (exchange, update), without and with the compute around them (bar 1.25).
+plain copy of a partner's parameters (bar 1.25): one after the other within a turn, in seconds of the processor, for
+four workers share what cores there are and a call of two milliseconds may be set aside for ten; the clock's seconds are
+shown beside them, and `copy own`, of this member's own parameters. A step at an asynchronous server (push, update,
+pull) against a step of the shared-memory all-reduce (exchange, update), without and with the compute around them, by
+the clock, for there one waits for others (bar 1.25).
 steady, wandering: every step computes real gradients, then sleeps until it has lasted 100 ms; a slow one lasts 500 ms.
 Worker-rates are steps of all workers a second, over those of one that is not slow: with one always slow, four can
 give 3.2, and who waits for it gives 0.8. Wandering: each worker in turn is slow for four steps.
@@ -31,7 +34,8 @@ from models import MODELS
 from torch import nn
 
 STEP, SLOW, SPELL = 0.1, 5, 4  # seconds of a padded step; how many times slower; for how many steps
-VARIANTS = ("copy", "copy again", "pull", "allreduce", "async server", "allreduce step", "async server step")
+VISITS = ("copy", "pull", "copy again", "copy own")  # one after the other in a turn
+VARIANTS = ("allreduce", "async server", "allreduce step", "async server step")
 RATES = {
     "all-reduce": "allreduce", "async server": "hogwild", "ssp(8)": "ssp(8)", "gossip pull": "gossip_pull",
     "blocking gossip": "dpsgd",
@@ -67,6 +71,8 @@ class Loop:
 
 def memory(repeats: int) -> dict[str, list[float]]:
     """Seconds of each variant, turn by turn."""
+    from gossamer.engine.reach import Reach
+
     pulls, mixes, pushes = Loop("gossip_pull"), Loop("allreduce"), Loop("hogwild")
     for loop in (pulls, mixes, pushes):
         for _ in range(3):
@@ -74,40 +80,58 @@ def memory(repeats: int) -> dict[str, list[float]]:
     there, exchange = pulls.stepper.replica.parameters, pulls.stepper.exchanges[0]
     scratch, rank, world = torch.empty_like(there), dist.get_rank(), pulls.stepper.world
 
-    def met() -> Iterator[int]:
-        """The steps in which this member draws another one, not itself."""
+    def met() -> Iterator[tuple[int, int]]:
+        """The steps in which this member draws another one, not itself, and whom."""
         for step in count():
             drawn = exchange.topology.mixing(rank, exchange.round(step), world, 0)
-            if set(drawn.weights) != {rank}:
-                yield step
+            yield from ((step, other) for other in drawn.weights if other != rank)
 
-    rounds = met()
+    rounds, visits = met(), pulls.stepper.visits
+    assert isinstance(visits, Reach)
 
     def pull() -> None:
-        assert pulls.stepper.visits is not None
-        pulls.stepper.visits.meet(0, next(rounds), pulls.stepper.note)
+        visits.meet(0, next(rounds)[0], pulls.stepper.note)
 
+    def copy() -> None:
+        scratch.copy_(visits.shelf.replicas[next(rounds)[1]])
+
+    paired: dict[str, Callable[[], object]] = {
+        "copy": copy, "pull": pull, "copy again": copy, "copy own": lambda: scratch.copy_(there),
+    }  # fmt: skip
     turns: dict[str, Callable[[], float]] = {
-        "copy": lambda: spent(lambda: scratch.copy_(there)),
-        "copy again": lambda: spent(lambda: scratch.copy_(there)),
-        "pull": lambda: spent(pull),
         "allreduce": lambda: exchanged(mixes),
         "async server": lambda: exchanged(pushes),
         "allreduce step": lambda: spent(mixes.step),
         "async server step": lambda: spent(pushes.step),
     }
-    found: dict[str, list[float]] = {kind: [] for kind in VARIANTS}
+    found: dict[str, list[float]] = {kind: [] for kind in (*VISITS, *(f"{each}, clock" for each in VISITS), *VARIANTS)}
     for repeat in range(repeats):
-        order = list(VARIANTS)
+        order = [*VARIANTS, "visits"]
         random.Random(repeat).shuffle(order)
         for kind in order:
             dist.barrier()
+            if kind == "visits":
+                for each, taken in visited(paired).items():
+                    found[each].append(taken)
+                continue
             turns[kind]()
-            taken = [turns[kind]() for _ in range(9)]
-            found[kind].append(statistics.median(taken))
+            found[kind].append(statistics.median(turns[kind]() for _ in range(9)))
     for loop in (pulls, mixes, pushes):
         loop.session.close()
     return found
+
+
+def visited(visits: dict[str, Callable[[], object]]) -> dict[str, float]:
+    """Medians of seconds of the processor, and of the clock, of calls that are made one after the other."""
+    taken: dict[str, list[float]] = {kind: [] for each in visits for kind in (each, f"{each}, clock")}
+    for turn in range(22):
+        for kind, what in visits.items():
+            began, busy = time.perf_counter(), time.thread_time()
+            what()
+            if turn:
+                taken[kind].append(time.thread_time() - busy)
+                taken[f"{kind}, clock"].append(time.perf_counter() - began)
+    return {kind: statistics.median(each) for kind, each in taken.items()}
 
 
 def spent(what: Callable[[], object]) -> float:
@@ -205,7 +229,9 @@ def told_memory(found: dict[str, list[float]]) -> list[str]:
     """Print what visits cost; which bars are missed."""
     missed = []
     for kind, base, bar in (
-        ("copy again", "copy", None), ("pull", "copy", 1.25), ("async server", "allreduce", 1.25),
+        ("copy again", "copy", None), ("copy own", "copy", None), ("pull", "copy", 1.25),
+        ("copy again, clock", "copy, clock", None),
+        ("pull, clock", "copy, clock", None), ("async server", "allreduce", 1.25),
         ("async server step", "allreduce step", 1.25),
     ):  # fmt: skip
         ratios = [a / b for a, b in zip(found[kind], found[base], strict=True)]
