@@ -121,8 +121,8 @@ def test_a_host_whose_link_goes_down_is_named_in_time(lab: Lab, tmp_path: Path) 
         lab.cut(1)
         began = time.monotonic()
         for other, worker in zip((1, 0), workers, strict=True):
-            _, complained = worker.communicate(timeout=30.0)
-            assert time.monotonic() - began < 15.0, complained
+            _, complained = worker.communicate(timeout=60.0)
+            assert time.monotonic() - began < 20.0, complained  # ten seconds, on a busy machine
             gone = rf"MemberLost: member {other} \(host {other}, 10\.\S+\) is gone"
             silent = rf"host {other} \(10\.\S+\): its worker {other} has not been heard of"  # whoever sees it first
             assert re.search(f"{gone}|{silent}", complained), complained
