@@ -17,7 +17,7 @@ import pytest
 import torch
 from tests.conftest import ROOT
 
-from gossamer.engine.checkpoint import Draft, Keeper, load, steps
+from gossamer.engine.checkpoint import Draft, Keeper, Role, load, steps
 from gossamer.parts.refusal import Refused
 
 
@@ -137,7 +137,7 @@ def test_one_members_trouble_is_everybodys(tmp_path: Path) -> None:
                 step,
                 lambda draft, count=counts[member]: floats(draft, count),
                 {},
-                member,
+                Role(member),
                 lambda word: table.share(member, word),
             )
 

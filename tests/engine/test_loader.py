@@ -23,6 +23,7 @@ from torch.utils.data import (
 )
 
 from gossamer.engine.loop.loader import counts, said, shared_out
+from gossamer.engine.loop.order import by_itself
 from gossamer.parts.refusal import Refused
 
 
@@ -127,6 +128,15 @@ def test_a_shuffle_needs_no_word_and_does_not_touch_the_global_generator() -> No
     before = torch.get_rng_state()
     assert len(epoch(loader)) == 4
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_members_that_may_have_to_go_on_alone_draw_the_same_by_themselves() -> None:
+    def made() -> DataLoader[int]:
+        return DataLoader(Numbers(20), batch_size=6, sampler=WeightedRandomSampler([1.0] * 20, 20))
+
+    told = [epoch(loader) for loader in crew(3, made)]
+    drawn = [epoch(shared_out(made(), member, 3, 3, by_itself)) for member in range(3)]
+    assert drawn == told and len(drawn[0]) == 4
 
 
 def test_a_sampler_of_the_users_own_is_drawn_once_and_moves_nothing_outside() -> None:

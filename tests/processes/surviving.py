@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler
 
 import gossamer
 from gossamer.engine.loop import average
@@ -34,7 +34,8 @@ def main() -> None:
     data = TensorDataset(inputs, inputs.sum(1, keepdim=True))
     model = nn.Sequential(nn.Linear(20, 200), nn.ReLU(), nn.Linear(200, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    model, optimizer, loader = gossamer.prepare(model, optimizer, DataLoader(data, batch_size=12, shuffle=True))
+    sampler = WeightedRandomSampler([1.0] * len(data), len(data))  # one that members must agree on by themselves
+    model, optimizer, loader = gossamer.prepare(model, optimizer, DataLoader(data, batch_size=12, sampler=sampler))
     step = 0
     for _ in range(EPOCHS):
         for x, y in loader:
@@ -45,18 +46,20 @@ def main() -> None:
             time.sleep(PACE)
             step += 1
             if HOW == "dies in an average" and step == AT:
-                averages(model)
+                averages(model, optimizer)
             elif (step, RANK) == (AT, WHO):
                 lose()
     (FOLDER / f"done-{RANK}").write_text(f"{step} {loss.item()}")
 
 
-def averages(model: nn.Module) -> None:
-    """All but one leave the average of those that are left; that one is gone when all have met for it."""
+def averages(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """All but one leave the average of those that are left; that one is gone when all have met for it. Then they save
+    for the first time."""
     if RANK == WHO:
         average.mean = lambda *words: lose()
     with gossamer.averaged(model):
         torch.save([p.detach().clone() for p in model.parameters()], FOLDER / f"average-{RANK}")
+    gossamer.save(FOLDER / "kept", model, optimizer)
 
 
 def lose() -> None:

@@ -90,8 +90,6 @@ def test_a_push_that_only_some_servers_have_is_told(tmp_path: Path) -> None:
 
 def test_nobody_goes_on_without_a_server(tmp_path: Path) -> None:
     words = ["--nproc-per-node=2", "--servers=1", "--strategy", "downpour", str(HERE / "surviving.py"), str(tmp_path)]
-    code, _, err = ended(*words, "dies", "2", folder=tmp_path)  # whose rank is 2: the server, in its 40th step, never
-    assert code == 0, err
     code, _, err = ended(*words, "starts and dies", "2", folder=tmp_path)
     assert code == 137, err
     assert "gossamer: server 0 was killed by SIGKILL, and all others were stopped" in err.splitlines()[-1]

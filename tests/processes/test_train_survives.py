@@ -10,17 +10,23 @@ from pathlib import Path
 import pytest
 from tests.cli.ask import DOOR
 
+from gossamer.engine.checkpoint import load
+from gossamer.engine.loop.checkpoints import members
 from gossamer.records import StepRecord, read
 
 
 def trained(folder: Path, strategy: str, rank: int) -> tuple[subprocess.CompletedProcess[str], Path]:
     words = ["--strategy", strategy, "--steps", "300", "--trouble", f"fail(rank={rank}, step=30)"]
-    done = subprocess.run(
+    done = train(folder, *words)
+    (run,) = (folder / "runs").iterdir()
+    return done, run
+
+
+def train(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [*DOOR, "train", *words], cwd=folder, capture_output=True, text=True, timeout=240,
         env={**os.environ, "COLUMNS": "200"},
     )  # fmt: skip
-    (run,) = (folder / "runs").iterdir()
-    return done, run
 
 
 def steps(run: Path, rank: int) -> int:
@@ -29,7 +35,7 @@ def steps(run: Path, rank: int) -> int:
     return records[-1].step + 1
 
 
-@pytest.mark.parametrize(("strategy", "rank"), [("gossip_pull", 0), ("hogwild", 1), ("gossip_pull", 2), ("hogwild", 3)])
+@pytest.mark.parametrize(("strategy", "rank"), [("hogwild", 0), ("gossip_pull", 1), ("gossip_pull", 2), ("hogwild", 3)])
 def test_the_others_finish_and_have_learnt(strategy: str, rank: int, tmp_path: Path) -> None:
     done, run = trained(tmp_path, strategy, rank)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -38,6 +44,13 @@ def test_the_others_finish_and_have_learnt(strategy: str, rank: int, tmp_path: P
     assert (done.stdout + done.stderr).count(said) == 1
     seen = [json.loads(line) for path in run.glob("journal-*.jsonl") for line in path.read_text().splitlines()]
     assert max(each["accuracy"] for each in seen if each["kind"] == "evaluation") > 0.9
+    kept = load(run / "checkpoints")
+    assert (kept.step, members(kept)) == (300, [member for member in range(4) if member != rank])
+    if rank == 0:
+        done = train(tmp_path, "--resume", str(run), "--steps", "310", "--trouble", "fail(rank=0, step=900)")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert done.stderr.count("step 300 of 3 workers goes on with 4: all start from the average") == 1
+        assert [steps(run, member) for member in range(4)] == [310] * 4
 
 
 def test_where_all_wait_for_all_they_stop(tmp_path: Path) -> None:

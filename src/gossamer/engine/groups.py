@@ -8,8 +8,6 @@ from typing import Any, cast
 
 import torch.distributed as dist
 
-FEW = timedelta(seconds=60)  # in which those that are left hear each other
-
 
 class Groups:
     """All that were made here. Their connections end when nobody holds them any more: whoever does lets go first."""
@@ -25,17 +23,6 @@ class Groups:
         if isinstance(made, dist.ProcessGroup):  # torch gives a number to those that are not in it
             self._made.append(made)
         return cast(dist.ProcessGroup, made)
-
-    def among(self, ranks: Sequence[int]) -> dist.ProcessGroup:
-        """One of some processes, which nobody else has to know of."""
-        made: Any = dist.new_group(list(ranks), FEW, "gloo", use_local_synchronization=True)
-        self._made.append(made)
-        return cast(dist.ProcessGroup, made)
-
-    def drop(self, group: dist.ProcessGroup) -> None:
-        """One that is used no more, though others may think it is: its connections end now."""
-        self._made = [made for made in self._made if made is not group]
-        dist.destroy_process_group(group)
 
     def close(self) -> None:
         """Nobody uses them any more; once is enough."""

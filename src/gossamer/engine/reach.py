@@ -118,16 +118,19 @@ class Reach:
     @property
     def hubs(self) -> dict[int, Hub]:
         """The hubs as they are now, which one member keeps for all."""
-        return {slot: centre.now() for slot, centre in self.centres.items()} if self.member == OWNER else {}
+        return self._kept(first=self.member == OWNER)
+
+    def _kept(self, *, first: bool) -> dict[int, Hub]:
+        return {slot: centre.now() for slot, centre in self.centres.items()} if first else {}
 
     @property
     def bounds(self) -> dict[int, list[tuple[int, int]]]:
         """The stretches of hubs whose states are this member's to keep."""
         return {slot: [hub.chosen.bounds] for slot, hub in self.hubs.items()}
 
-    def states(self) -> dict[int, list[State]]:
-        """Their states, in the same order."""
-        return {slot: [hub.state()] for slot, hub in sorted(self.hubs.items())}
+    def states(self, *, first: bool) -> dict[int, list[State]]:
+        """Their states, in the same order, as far as this member speaks for them."""
+        return {slot: [hub.state()] for slot, hub in sorted(self._kept(first=first).items())}
 
     @contextmanager
     def still(self) -> Iterator[None]:

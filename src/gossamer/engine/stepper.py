@@ -186,7 +186,6 @@ class Stepper:
         self.replica.holding = False
         if self.visits is not None:
             self.visits.rest(self.note)
-        self.meet()
         delays = {slot: ex.synchrony.delay for slot, ex in enumerate(self.exchanges)}
         self.replica.held = {key: held for key, held in self.replica.held.items() if key[1] + delays[key[0]] >= step}
         self._rested = step
@@ -199,9 +198,9 @@ class Stepper:
         """By slot, the stretches of hubs whose states are this member's to keep."""
         return {} if self.visits is None else self.visits.bounds
 
-    def hub_states(self) -> dict[int, list[State]]:
-        """Their states."""
-        return {} if self.visits is None else self.visits.states()
+    def hub_states(self, *, first: bool) -> dict[int, list[State]]:
+        """Their states; who is the first of those that are left speaks for hubs that live with no member."""
+        return {} if self.visits is None else self.visits.states(first=first)
 
     def resume(self, step: int, hubs: Mapping[int, Sequence[State]]) -> None:
         """Parameters and memories are those of another run that rested before this step; what it kept of `hubs`."""

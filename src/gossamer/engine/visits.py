@@ -82,9 +82,9 @@ class Visits:
         """The stretches of hubs whose states are this member's to keep."""
         return self.upkeep.bounds
 
-    def states(self) -> dict[int, list[State]]:
-        """Their states, in the same order."""
-        return self.upkeep.states()
+    def states(self, *, first: bool) -> dict[int, list[State]]:
+        """Their states, in the same order, as far as this member speaks for them."""
+        return self.upkeep.states(first=first)
 
     def resume(self, states: Mapping[int, Sequence[State]]) -> None:
         """Parameters and memories are another run's; what it kept of hubs, too."""

@@ -1,7 +1,7 @@
 """Checkpoints on disk: written whole or not at all, verified before use, never pickled."""
 
 from gossamer.engine.checkpoint.draft import Draft
-from gossamer.engine.checkpoint.keeper import Keeper
+from gossamer.engine.checkpoint.keeper import Keeper, Role
 from gossamer.engine.checkpoint.manifest import BadCheckpoint
 from gossamer.engine.checkpoint.names import latest, steps
 from gossamer.engine.checkpoint.pack import JSON, pack
@@ -14,6 +14,7 @@ __all__ = [
     "BadCheckpoint",
     "Draft",
     "Keeper",
+    "Role",
     "Saved",
     "latest",
     "load",

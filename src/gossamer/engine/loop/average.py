@@ -12,6 +12,7 @@ from gossamer.engine.fabrics import Key
 from gossamer.engine.loop.living import Means, Meeting
 from gossamer.engine.loop.lookout import aside
 from gossamer.engine.loop.session import Session
+from gossamer.engine.loop.state import gather
 from gossamer.engine.loop.strand import Strand
 from gossamer.engine.lost import MemberLost
 from gossamer.parts.codec import Mean
@@ -19,6 +20,8 @@ from gossamer.parts.route import Native
 
 PIECE = 1 << 20  # numbers of an average that are under way at once
 ASIDE = 0x7F  # the slot of what no strategy asked for
+
+Plain = dict[str, Tensor]  # a model's parameters and buffers, by its own names
 
 
 def mean(fabric: Means, mine: Tensor) -> Tensor:
@@ -44,9 +47,8 @@ def averaged(session: Session, models: Sequence[nn.Module]) -> Iterator[Meeting]
     average is what the hub has.
     """
     strands = [strand for course in session.courses for strand in course.strands]
-    buffers = [b for m in models for b in m.buffers() if b.is_floating_point()]
-    for strand in strands:
-        strand.stepper.meet()
+    buffers = _floating(models)
+    gather(session)
     met, models_of_all, buffers_of_all = _met(session, strands, buffers)
     own = [strand.replica.parameters.clone() for strand in strands]
     kept = [buffer.clone() for buffer in buffers]
@@ -87,17 +89,21 @@ def _met(
 
 
 @torch.no_grad()
-def plain(session: Session, models: Sequence[nn.Module]) -> list[dict[str, Tensor]]:
-    """Each model's `state_dict` as the exact average of the replicas has it. All members call it alike."""
-    found: dict[int, Tensor] = {}
-    for course in session.courses:
-        for strand in course.strands:
-            values = agreed(strand, Meeting(range(session.size), session.fabric))
-            values = values if single(strand) else values.clone()  # what a fabric lends is its own at the next mix
-            found |= {id(t): v for t, v in zip(strand.tensors, strand.layout.views(values), strict=True)}
-    found |= {id(b): mean(session.fabric, b).clone() for m in models for b in m.buffers() if b.is_floating_point()}
+def plain(session: Session, models: Sequence[nn.Module]) -> tuple[Meeting, list[Plain]]:
+    """Who is there, and each model's `state_dict` as the exact average of their replicas has it. All call it alike."""
+    strands = [strand for course in session.courses for strand in course.strands]
+    buffers = _floating(models)
+    met, averages, means = _met(session, strands, buffers)
+    found = {id(buffer): mean for buffer, mean in zip(buffers, means, strict=True)}
+    for strand, values in zip(strands, averages, strict=True):
+        found |= {id(t): v for t, v in zip(strand.tensors, strand.layout.views(values), strict=True)}
     states = [model.state_dict(keep_vars=True) for model in models]
-    return [{n: found.get(id(t), t).detach() for n, t in each.items() if isinstance(t, Tensor)} for each in states]
+    plains = [{n: found.get(id(t), t).detach() for n, t in each.items() if isinstance(t, Tensor)} for each in states]
+    return met, plains
+
+
+def _floating(models: Sequence[nn.Module]) -> list[Tensor]:
+    return [buffer for model in models for buffer in model.buffers() if buffer.is_floating_point()]
 
 
 def write(strand: Strand, values: Tensor) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from gossamer.engine.checkpoint import Draft, Keeper, Saved, load, rng_state, set_rng_state
+from gossamer.engine.checkpoint import Draft, Keeper, Role, Saved, load, rng_state, set_rng_state
 from gossamer.engine.loop.agreement import sides
-from gossamer.engine.loop.average import plain
+from gossamer.engine.loop.average import Plain, plain
+from gossamer.engine.loop.living import Meeting
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.spread import spread
-from gossamer.engine.loop.state import Tree, kept, rest, resume, same_shares
+from gossamer.engine.loop.state import Tree, gather, kept, rest, resume, same_shares
 from gossamer.engine.loop.steps import Named, gathered
 from gossamer.engine.loop.tell import tell
 from gossamer.engine.loop.words import Words
+from gossamer.engine.lost import MemberLost
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused
 from gossamer.strategy import slots
@@ -38,58 +41,67 @@ class Checkpoints:
 
     def __post_init__(self) -> None:
         self.keeper = Keeper(self.root, self.keep, self.warn)
-        self.words = Words(self.session.place)
-        self.session.ends.append(self.words.end)
+        self._words = None if self.session.survives else Words(self.session.place)
+        self.session.ends += [] if self._words is None else [self._words.end]
 
     def save(self, step: int, beside: object = None, things: Sequence[str] = ()) -> Path | None:
-        """All members save together, each with what it has `beside`; None where the disk failed one of them, or one is
-        lost of whom nothing can be kept: what was kept before stays."""
-        session = self.session
-        if len(session.living.meet().present) < session.size:
-            return None
+        """All members that are left save together, each with what it has `beside`; None where the disk failed one of
+        them, or one dies just then: what was kept before stays."""
+        gather(self.session)
+        self.session.living.meet()
+        rest(self.session)
+        self.share("")  # from here on nobody changes anybody else's state
         try:
-            return self._save(step, beside, things)
-        except RuntimeError as error:  # as it looks to who still meets one that dies just then
-            if not session.survives:
+            met, averages = plain(self.session, self.models)
+            return self._save(step, met, averages, beside, things)
+        except MemberLost as error:  # all that are left find the same, in the same word
+            if not self.session.survives:
                 raise
-            self.words.hang_up()  # so that whoever still waits for it hears of it
             self.warn(f"step {step}: no checkpoint was kept: {str(error).splitlines()[0]}")
             return None
 
-    def _save(self, step: int, beside: object, things: Sequence[str]) -> Path | None:
+    def share(self, word: str) -> list[str]:
+        """Tell all members a word and hear everybody's; where they go on without each other, that of all who live."""
+        return list(self.session.living.say(word).values()) if self._words is None else self._words.share(word)
+
+    def _save(
+        self, step: int, met: Meeting, averages: Sequence[Plain], beside: object, things: Sequence[str]
+    ) -> Path | None:
         session, member = self.session, self.session.place.member
-        rest(session)
-        self.words.share("")  # from here on nobody changes anybody else's state
-        averages = plain(session, self.models)
-        tree = {**kept(session, self.models), "beside": beside, "rng": rng_state()}
+        first, *others = met.present
+        tree: Tree = {}
 
         def write(draft: Draft) -> dict[str, str]:
+            tree.update(kept(session, self.models, first=member == first), beside=beside, rng=rng_state())
             files = {f"member-{member}": draft.put_tree(f"member-{member}", tree)}
-            for number, tensors in enumerate(averages if member == 0 else ()):
+            for number, tensors in enumerate(averages if member == first else ()):
                 files[numbered("model", number)] = draft.put(numbered("model", number), tensors)
             return files
 
-        def gather(draft: Draft) -> dict[str, str]:
-            others = [] if self._alike else [draft.tree(f"member-{other}") for other in range(1, session.size)]
-            named = [self._named(number, [tree, *others]) for number in range(len(session.courses))]
+        def join(draft: Draft) -> dict[str, str]:
+            trees = [tree] if self._alike else [tree, *(draft.tree(f"member-{other}") for other in others)]
+            named = [self._named(number, trees) for number in range(len(session.courses))]
             return {numbered("optimizer", n): draft.put_tree(numbered("optimizer", n), t) for n, t in enumerate(named)}
 
-        return self.keeper.save(step, write, self.facts(things), member, self.words.share, gather)
+        share = partial(session.living.share, met) if self._words is None else self._words.share
+        facts = {**self.facts(things), "members": list(met.present)}
+        return self.keeper.save(step, write, facts, Role(member, first), share, join)
 
     def load(self, step: int | None = None, things: Sequence[str] = (), root: Path | None = None) -> tuple[int, Any]:
         """All members go on from a checkpoint, or all refuse alike; its step, and what was saved beside."""
         saved = self._agreed(root or self.root, step, things)
-        member, before = self.session.place.member, saved.facts["world"]
-        mine = saved.tree(f"member-{member if member < before else 0}")
-        same = before == self.session.size and same_shares(self.session, mine)
-        if not all(word == "same" for word in self.words.share("same" if same else "")):
+        member, there = self.session.place.member, members(saved)
+        mine = saved.tree(f"member-{member if member in there else there[0]}")
+        same = there == list(range(saved.facts["world"])) == list(range(self.session.size))
+        same = same and same_shares(self.session, mine)
+        if not all(word == "same" for word in self.share("same" if same else "")):
             self._spread(saved, mine)
         else:
             resume(self.session, self.models, mine)
         self._put_frozen(saved)
-        if member < before:
+        if member in there:
             set_rng_state(mine["rng"])
-        self.words.share("")  # nobody begins before all are there
+        self.share("")  # nobody begins before all are there
         return saved.step, mine["beside"]
 
     def facts(self, things: Sequence[str]) -> dict[str, Any]:
@@ -128,21 +140,21 @@ class Checkpoints:
                 trouble = Refused(f"{saved.folder} is of another run: {difference}")
         except Refused as refused:
             trouble = refused
-        said = next((word for word in self.words.share(str(trouble)) if word), None)
+        said = next((word for word in self.share(str(trouble)) if word), None)
         if said is not None or saved is None:
             raise Refused(f"load: {said}")
         return saved
 
     def _spread(self, saved: Saved, mine: Tree) -> None:
-        before, now = saved.facts["world"], self.session.size
-        members = [saved.tree(f"member-{other}") for other in range(before)]
+        there, now = members(saved), self.session.size
+        trees = [saved.tree(f"member-{other}") for other in there]
         named = [saved.tree(numbered("optimizer", n))["state"] for n in range(len(self.session.courses))]
         tensors = [saved.tensors(numbered("model", n)) for n in range(len(self.models))]
-        spread(self.session, self.models, tensors, members, named)
-        if self.session.place.member == 0 and before != now:
+        spread(self.session, self.models, tensors, trees, named)
+        if self.session.place.member == 0 and not saved.facts["world"] == len(there) == now:
             tell(
-                f"step {saved.step} of {before} workers goes on with {now}: all start from the average and the whole "
-                "state of the optimizer; what was not sent keeps its sum, other memories begin anew"
+                f"step {saved.step} of {len(there)} workers goes on with {now}: all start from the average and the "
+                "whole state of the optimizer; what was not sent keeps its sum, other memories begin anew"
             )
 
     @torch.no_grad()
@@ -154,6 +166,11 @@ class Checkpoints:
             tensors = saved.tensors(numbered("model", number)) if frozen else {}
             for name, parameter in frozen.items():
                 parameter.copy_(tensors[name])
+
+
+def members(saved: Saved) -> list[int]:
+    """Who saved it: all of its world that were left."""
+    return list(saved.facts.get("members", range(saved.facts["world"])))
 
 
 def numbered(name: str, number: int) -> str:

@@ -62,7 +62,7 @@ def load(folder: str | Path, *things: Any, step: int | None = None, start: bool 
     """
     session, models = _session("load", things)
     checkpoints = _checkpoints(session, models, folder, 2)
-    if start and not any(checkpoints.words.share("there" if steps(checkpoints.root) else "")):
+    if start and not any(checkpoints.share("there" if steps(checkpoints.root) else "")):
         return Loaded(0, {})
     found, beside = checkpoints.load(step, [_kind(thing) for thing in things])
     for thing, state in zip(things, beside["things"], strict=True):

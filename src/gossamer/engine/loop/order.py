@@ -127,8 +127,16 @@ def order_of(loader: DataLoader[Any], member: int, size: int, seed: int, told: T
         raise Refused(
             f"{type(sampler).__name__} has an order of its own, and there is no way to tell it to all members"
         )
+    if told is by_itself:
+        member = 0
     most = max(ENDLESS, 100 * len(loader.dataset) if hasattr(loader.dataset, "__len__") else 0)
     return Own(batches, most, member, seed, told if told is not None and size > 1 else _alone)
+
+
+def by_itself(order: Tensor | None) -> Tensor:
+    """How a member is told that may have to go on without the others: nobody tells, each draws the same."""
+    assert order is not None, "who draws by itself is told by nobody"
+    return order
 
 
 def sampler_of(batches: Any) -> Any:

@@ -17,6 +17,7 @@ from gossamer.engine.loop.fit import bare, belong, known
 from gossamer.engine.loop.leaving import refusals_in_one_line
 from gossamer.engine.loop.loader import said, shared_out
 from gossamer.engine.loop.opening import open_session
+from gossamer.engine.loop.order import by_itself
 from gossamer.engine.loop.place import Place, asked, join
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.tell import tell
@@ -54,7 +55,7 @@ def prepare(
     text = asked("strategy") or strategy
     played = parse(text) if isinstance(text, str) else as_strategy(text)
     session = open_session(place, models, optimizers, played, fabric=asked("fabric") or fabric, seed=seed)
-    given = tuple(_shared(thing, place, seed) if isinstance(thing, DataLoader) else thing for thing in things)
+    given = tuple(_shared(thing, session, seed) if isinstance(thing, DataLoader) else thing for thing in things)
     session.loaders = [thing for thing in given if isinstance(thing, DataLoader)]
     session.record(asked("journal") or journal)
     _sessions.update(dict.fromkeys(models, session))
@@ -117,8 +118,9 @@ def _refuse(things: tuple[Any, ...]) -> None:
             bare(thing)
 
 
-def _shared(loader: DataLoader[Any], place: Place, seed: int) -> DataLoader[Any]:
+def _shared(loader: DataLoader[Any], session: Session, seed: int) -> DataLoader[Any]:
     """This member's share of a loader; in a world of one the loader itself."""
+    place = session.place
     if place.size == 1:
         return loader
 
@@ -129,4 +131,4 @@ def _shared(loader: DataLoader[Any], place: Place, seed: int) -> DataLoader[Any]
         dist.broadcast(whole, 0)
         return whole
 
-    return shared_out(loader, place.member, place.size, seed, told)
+    return shared_out(loader, place.member, place.size, seed, by_itself if session.survives else told)

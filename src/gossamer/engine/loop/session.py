@@ -61,7 +61,6 @@ class Session:
         # whether the others go on when a member is gone: no exchange waits for all, and all visits end with a loss
         carried = [strand.carrier for course in courses for strand in course.strands]
         self.survives = all(_survives(carrier, strategy) for carrier in carried)
-        # who lets go of process groups when all members have closed it
         self.living = Living(self)
         self.lost: set[int] = set()  # members that died
         self._slate = Slate.found()
@@ -70,7 +69,9 @@ class Session:
                 strand.stepper.visits.missed = lambda member, step: self._miss(member, f" in step {step}")
             elif strand.stepper.visits is not None:
                 strand.stepper.visits.service.missed = self._hear_of
-        self.ends: list[Callable[[], None]] = [fabric.end, *(carrier.end for carrier in carried if carrier is not None)]
+        # who lets go of process groups when all members have closed it
+        ends = [carrier.end for carrier in carried if carrier is not None]
+        self.ends: list[Callable[[], None]] = [fabric.end, self.living.end, *ends]
         self._counts = (0, 0)  # samples of the batch that is computed: mine, and in all
         self._unknown: Refused | None = None
         self._warned = False

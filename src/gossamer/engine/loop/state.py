@@ -23,6 +23,13 @@ Tree = dict[str, Any]
 NUMBERS = ("mass", "versions", "pushes", "letters")
 
 
+def gather(session: Session) -> None:
+    """This member goes where all meet: whoever waits for it comes there, too."""
+    for course in session.courses:
+        for strand in course.strands:
+            strand.stepper.meet()
+
+
 def rest(session: Session) -> None:
     """Hear out what is under way, before a state is taken. All members do it, at the same place in their loops."""
     for course in session.courses:
@@ -36,10 +43,11 @@ def rest(session: Session) -> None:
             strand.stepper.rest(course.step)
 
 
-def kept(session: Session, models: Sequence[nn.Module]) -> Tree:
-    """This member's own part: parameters or its share of them, memories, what its optimizers remember, buffers."""
+def kept(session: Session, models: Sequence[nn.Module], *, first: bool) -> Tree:
+    """This member's own part: parameters or its share of them, memories, what its optimizers remember, buffers; the
+    first of those that are there keeps what belongs to nobody."""
     return {
-        "courses": [_course(course) for course in session.courses],
+        "courses": [_course(course, first) for course in session.courses],
         "buffers": [dict(model.named_buffers()) for model in models],
     }
 
@@ -102,14 +110,14 @@ def spans(strand: Strand) -> list[list[int]] | None:
     return None if strand.shard is None else [list(span) for span in strand.shard.spans]
 
 
-def _course(course: Course) -> Tree:
+def _course(course: Course, first: bool) -> Tree:
     other = {key: value for key, value in course.optimizer.state.items() if not isinstance(key, Tensor)}
-    strands = [_strand(strand, course.optimizer) for strand in course.strands]
+    strands = [_strand(strand, course.optimizer, first) for strand in course.strands]
     rated = rates(course.optimizer)
     return {"step": course.step, "skipped": course.skipped, "rates": rated, "other": other, "strands": strands}
 
 
-def _strand(strand: Strand, optimizer: torch.optim.Optimizer) -> Tree:
+def _strand(strand: Strand, optimizer: torch.optim.Optimizer, first: bool) -> Tree:
     replica, shard = strand.replica, strand.shard
     flat = replica.parameters
     return {
@@ -118,7 +126,7 @@ def _strand(strand: Strand, optimizer: torch.optim.Optimizer) -> Tree:
         "steps": mine(strand, optimizer),
         "desks": [_desk(desk) for desk in replica.desks],
         "held": dict(sorted(replica.held.items())),
-        "hubs": strand.stepper.hub_states(),
+        "hubs": strand.stepper.hub_states(first=first),
     }
 
 

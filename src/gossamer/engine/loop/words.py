@@ -20,7 +20,7 @@ class Words:
     """Rounds of words: every member tells one and hears everybody's, so a round is also a place where all meet."""
 
     def __init__(self, place: Place) -> None:
-        self._size, self._groups = place.size, place.groups
+        self._size = place.size
         self._line = place.groups.make(timeout=PATIENCE, backend="gloo") if place.size > 1 else None
 
     def share(self, word: str) -> list[str]:
@@ -35,12 +35,6 @@ class Words:
     def end(self) -> None:
         """Nobody tells any more: let go of the process group."""
         self._line = None
-
-    def hang_up(self) -> None:
-        """One is gone: close the line, so that whoever still waits for others on it hears that, too."""
-        if self._line is not None:
-            self._groups.drop(self._line)
-            self._line = None
 
     def _gathered(self, mine: Tensor) -> list[Tensor]:
         every = [torch.empty_like(mine) for _ in range(self._size)]
