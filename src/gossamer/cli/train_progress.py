@@ -57,7 +57,7 @@ class Progress:
     def last(self, tally: Tally) -> None:
         """How far it came, if that was not said."""
         self._introduce(tally)
-        if not self.console.is_terminal and tally.laps and tally.reached != self._told:
+        if not self.console.is_terminal and tally.laps:
             self._say(tally, 0.0)
 
     def _say(self, tally: Tally, still: float) -> None:

@@ -39,8 +39,8 @@ class Few:
 
         def wait() -> Heard:
             try:
-                group: Any = self._connected()  # torch types what all backends have apart from each of them
-                group.allreduce([lies], dist.AllreduceOptions()).wait()
+                group: Any = self._connected()  # torch's own groups are made of such, and called alike
+                dist.all_reduce(lies, group=group, async_op=True).wait()
             except RuntimeError as error:
                 self.end()
                 raise MemberLost(f"one more member is gone: {str(error).splitlines()[0]}") from error

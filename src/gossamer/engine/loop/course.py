@@ -168,11 +168,13 @@ class Course:
             rows = self._rows(strand)
             blind = not self.deferred and strand.due.told and not strand.looks and not any(row[0] for row in rows)
             if blind and strand.spoilt():
-                rows = strand.ask_who()
+                with self.strands[0].stepper.span("wait"):
+                    rows = strand.ask_who()
             self.sick += strand.sick_members(rows)
 
     def _rows(self, strand: Strand) -> Rows:
-        return strand.votes()
+        with self.strands[0].stepper.span("wait"):  # over a network it is one: who looks for silent hosts must know
+            return strand.votes()
 
     def _update(self, update: Callable[[], object], overflown: bool) -> None:
         """Step the parameters, unless somebody's gradient is no number: then nobody steps, and who it was is known."""
