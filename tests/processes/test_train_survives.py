@@ -14,9 +14,13 @@ from gossamer.engine.checkpoint import load
 from gossamer.engine.loop.checkpoints import members
 from gossamer.records import StepRecord, read
 
+RATES = {"hogwild": "0.05"}  # every gradient counts in full
+TARGET = 0.97
+
 
 def trained(folder: Path, strategy: str, rank: int) -> tuple[subprocess.CompletedProcess[str], Path]:
-    words = ["--strategy", strategy, "--steps", "300", "--trouble", f"fail(rank={rank}, step=30)"]
+    words = ["--strategy", strategy, "--steps", "300", "--batch", "32", "--rate", RATES.get(strategy, "0.2")]
+    words += ["--trouble", f"fail(rank={rank}, step=30)"]
     done = train(folder, *words)
     (run,) = (folder / "runs").iterdir()
     return done, run
@@ -43,7 +47,7 @@ def test_the_others_finish_and_have_learnt(strategy: str, rank: int, tmp_path: P
     said = f"gossamer: rank {rank} was killed by SIGKILL in step 30; the others go on"
     assert (done.stdout + done.stderr).count(said) == 1
     seen = [json.loads(line) for path in run.glob("journal-*.jsonl") for line in path.read_text().splitlines()]
-    assert max(each["accuracy"] for each in seen if each["kind"] == "evaluation") > 0.9
+    assert max(each["accuracy"] for each in seen if each["kind"] == "evaluation") >= TARGET
     kept = load(run / "checkpoints")
     assert (kept.step, members(kept)) == (300, [member for member in range(4) if member != rank])
     if rank == 0:
