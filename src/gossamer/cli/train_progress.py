@@ -29,7 +29,7 @@ class Progress:
         self._live = Live(console=self.console, auto_refresh=False, transient=True)
         self._heard = self._said = monotonic()
         self._last = ""
-        self._reached, self._told, self._next, self._introduced = -1.0, -1.0, 0.0, False
+        self._reached, self._next, self._introduced = -1.0, 0.0, False
 
     def __enter__(self) -> Progress:
         if self.console.is_terminal:
@@ -61,7 +61,6 @@ class Progress:
             self._say(tally, 0.0)
 
     def _say(self, tally: Tally, still: float) -> None:
-        self._told = tally.reached
         said = " ".join(line(tally, self._steps, still).plain.split())
         if said != self._last:  # the last step may be followed by an evaluation and a save
             self._last = said
