@@ -53,6 +53,7 @@ def test_a_hub_in_memory_goes_on_from_a_checkpoint_to_the_bit(member: Member, st
     other, its, again = made(member, strategy)
     gossamer.load(folder, other, its)
     assert torch.equal(centre(again), centre(reach))
+    dist.barrier()  # nobody steps on while another still looks
     for turn in range(member.size):
         if turn == member.rank:
             step(model, optimizer, 100 + turn)

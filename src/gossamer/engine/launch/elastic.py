@@ -9,7 +9,7 @@ import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,7 +20,7 @@ from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.run import config_from_args
 
-from gossamer.engine.launch.failure import blamed, notes_in
+from gossamer.engine.launch.failure import WorkerFailed, blamed, notes_in
 from gossamer.engine.launch.flags import read
 from gossamer.engine.launch.guard import Guard
 from gossamer.engine.launch.interface import address_of, interface_of, lead_out, own_only, towards
@@ -40,7 +40,7 @@ def launch(words: Sequence[str]) -> None:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="gossamer-", ignore_cleanup_errors=True))
         stack.enter_context(_quiet())
-        stack.enter_context(_signals())
+        stack.enter_context(_stoppable())
         _key(asked, stack)
         _prepare(asked, folder)
         config, command = _told(asked)
@@ -152,15 +152,28 @@ def _quiet() -> Iterator[None]:
 
 
 @contextmanager
-def _signals() -> Iterator[None]:
-    """Being asked to end is an exception, also before torch has set its own handlers."""
+def _stoppable() -> Iterator[None]:
+    """Being asked to end is an exception, also before torch has set its handlers; whatever follows, it is the reason."""
 
     def ask(number: int, frame: FrameType | None) -> None:
         raise asked_to(number)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    came, heard = os.pipe()
+    for end in (came, heard):
+        os.set_blocking(end, False)
+    usual = signal.set_wakeup_fd(heard, warn_on_full_buffer=False)  # the number of every signal, whoever handles it
     try:
         yield
+    except (Refused, WorkerFailed, Stopped):
+        raise
+    except Exception:
+        with suppress(BlockingIOError):
+            raise asked_to(os.read(came, 1)[0]) from None
+        raise
     finally:
+        signal.set_wakeup_fd(usual)
         for number, handler in before.items():
             signal.signal(number, handler)
+        for end in (came, heard):
+            os.close(end)

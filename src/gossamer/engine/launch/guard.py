@@ -46,8 +46,8 @@ class Guard:
         self._over.set()
         if self._thread.is_alive():
             self._thread.join()
-        self._vigil.close()
         self._admit()
+        self._vigil.close()
         self._kill(set(self._attempts))
 
     def _keep(self) -> None:
