@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo bench test check format clean
+.PHONY: demo bench test test-long check format clean
 
 $(VENV)/ready: pyproject.toml constraints.txt setup.py src/gossamer/engine/shared/kernel.c
 	$(PYTHON) -m venv $(VENV)
@@ -18,8 +18,11 @@ bench: $(VENV)/ready  ## ratios against gloo, DDP and the bare loop; takes a qua
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/overhead.py
 
-test: $(VENV)/ready  ## every test
+test: $(VENV)/ready  ## every promise
 	$(BIN)/pytest -n 2 --dist worksteal
+
+test-long: $(VENV)/ready  ## the same, on every strategy, rank and launcher that it may break on
+	$(BIN)/pytest -n 2 --dist worksteal --long
 
 check: $(VENV)/ready  ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

@@ -16,6 +16,20 @@ torch.set_num_threads(1)
 ROOT = Path(__file__).parent.parent
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--long`: more cases of what the usual run checks on one or two: other strategies, ranks, launchers."""
+    parser.addoption("--long", action="store_true", help="run the tests marked long, too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave those marked long out, and say how many they are, unless they were asked for."""
+    if config.getoption("--long"):
+        return
+    long = {item for item in items if item.get_closest_marker("long")}
+    items[:] = [item for item in items if item not in long]
+    config.hook.pytest_deselected(items=list(long))
+
+
 @pytest.fixture(scope="session")
 def crews() -> Iterator[Callable[[int], Crew]]:
     """Real worker processes by their number, started when first asked for."""

@@ -38,7 +38,7 @@ def test_at_most_five_lines_are_changed() -> None:
     assert 0 < len(changed) <= 5, changed
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", ["gossamer run", pytest.param("torchrun", marks=pytest.mark.long)])
 def test_four_workers_train_as_one_process_does(launcher: str) -> None:
     alone = accuracies(str(EXAMPLES / "plain.py"))
     together = accuracies(*LAUNCHERS[launcher], "--nproc-per-node", "2", str(EXAMPLES / "distributed.py"))

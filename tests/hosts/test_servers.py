@@ -27,7 +27,7 @@ def lab() -> Iterator[Lab]:
         yield lab
 
 
-@pytest.mark.parametrize("servers", [0, 2])
+@pytest.mark.parametrize("servers", [pytest.param(0, marks=pytest.mark.long), 2])
 def test_each_link_carries_its_share(lab: Lab, tmp_path: Path, servers: int) -> None:
     """With two hosts of one worker each: of what a worker pushes half leaves, and half of the answer to the other.
 

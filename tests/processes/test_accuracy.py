@@ -32,11 +32,12 @@ def relaxed(strategy: AnyStrategy) -> bool:
 
 FAMILY = [entry for entry in CATALOG if relaxed(entry.make())]
 RATES = {  # where an entry's own numbers change how long a step is
-    "eamsgd": (0.005, "a momentum of 0.99 counts every gradient a hundred times"),
+    "eamsgd": 0.005,  # a momentum of 0.99 counts every gradient a hundred times
 }
-EXCEPTIONS = {  # how far below all-reduce instead of NEAR, and why
-    "backup_workers": (0.06, "a quarter of the samples is dropped: 0 to 0.8 below in five runs, 2.3 on a busy machine"),
-    "softsync": (0.10, "0.5 to 3.4 below in five runs; why is not known: its loss in training is as low"),
+USUAL = {"downpour", "softsync", "backup_workers", "easgd", "local_sgd", "gossip_pull", "sgp"}  # one of each kind
+CALMER = {  # all-reduce, too, takes twice the steps of half the length beside them
+    "softsync",  # three of four gradients are one update old, which rings at the usual rate: 0.88 and 0.96 in turn
+    "backup_workers",  # averages fewer gradients, so that one step's chance counts for more
 }
 
 
@@ -57,17 +58,17 @@ def model(result: Result, strategy: AnyStrategy) -> Tensor:
     return result.replicas.double().mean(0).float()
 
 
-def accuracy(crew: Crew, name: str, seed: int, folder: Path) -> float:
-    """The share of the held-out digits that are right after a run of four workers."""
+def accuracy(crew: Crew, name: str, seed: int, folder: Path, calm: int) -> float:
+    """The share of the held-out digits that are right after four workers ran, in `calm` times more and shorter steps."""
     strategy, counts = parse(name), folder / f"{name}-{seed}"
     counts.write_bytes(bytes(8 * crew.size))
     options = {"hidden": HIDDEN, "steps": str(counts) if free(strategy) else ""}
-    rate = RATES.get(name, (RATE, ""))[0]
+    rate, steps = RATES.get(name, RATE) / calm, STEPS * calm
     result = crew.run(
         strategy=repr(strategy), task="tests.processes.abreast:digits", options=options, rate=rate, batch=BATCH,
-        steps=STEPS, seed=seed, fabric="auto",
+        steps=steps, seed=seed, fabric="auto",
     )  # fmt: skip
-    assert len(result.steps) == STEPS * crew.size
+    assert len(result.steps) == steps * crew.size
     task = digits(seed, HIDDEN)
     vector_to_parameters(model(result, strategy), task.model.parameters())
     return evaluate(task, task.model)[1]
@@ -78,21 +79,25 @@ def mean(crews, tmp_path_factory):  # type: ignore[no-untyped-def]
     """The mean accuracy of an entry over the seeds; each is trained once."""
 
     @cache
-    def of(name: str) -> float:
+    def of(name: str, calm: int = 1) -> float:
         folder = tmp_path_factory.mktemp("counts")
-        found = [accuracy(crews(4), name, seed, folder) for seed in SEEDS]
+        found = [accuracy(crews(4), name, seed, folder, calm) for seed in SEEDS]
         print(name, [f"{each:.4f}" for each in found])
         return sum(found) / len(found)
 
     return of
 
 
-@pytest.mark.parametrize("entry", FAMILY, ids=lambda entry: entry.name)
+@pytest.mark.parametrize(
+    "entry",
+    [pytest.param(entry, marks=() if entry.name in USUAL else pytest.mark.long) for entry in FAMILY],
+    ids=lambda entry: entry.name,
+)
 def test_it_comes_as_far_as_all_reduce(mean, entry: Entry) -> None:  # type: ignore[no-untyped-def]
-    bound, why = EXCEPTIONS.get(entry.name, (NEAR, ""))
-    wanted, found = mean("allreduce"), mean(entry.name)
+    calm = 2 if entry.name in CALMER else 1
+    wanted, found = mean("allreduce", calm), mean(entry.name, calm)
     assert wanted > FLOOR
-    assert found > wanted - bound, f"{entry.name}: {found:.4f}, all-reduce {wanted:.4f}; {why}"
+    assert found > wanted - NEAR, f"{entry.name}: {found:.4f}, all-reduce {wanted:.4f}"
 
 
 def test_every_entry_is_of_one_family_and_tables_name_only_such() -> None:
@@ -106,4 +111,4 @@ def test_every_entry_is_of_one_family_and_tables_name_only_such() -> None:
                 and not exchange.synchrony.delay
             )
     assert {"allreduce", "dgc", "sony"} <= {entry.name for entry in rest} and len(FAMILY) > 20
-    assert RATES.keys() | EXCEPTIONS.keys() <= {entry.name for entry in FAMILY}
+    assert RATES.keys() | CALMER | USUAL <= {entry.name for entry in FAMILY}

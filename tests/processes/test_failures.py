@@ -22,7 +22,12 @@ def left_over(crew: Crew) -> list[int]:
 
 @pytest.mark.parametrize("how, said", [("raises", "the loss of worker 1 went wrong"), ("dies", "code 9")])
 @pytest.mark.parametrize(
-    "strategy", ["allreduce()", "gossip_pull()", "Exchange(route=Ring(), synchrony=Synchrony(delay=1))"]
+    "strategy",
+    [
+        "allreduce()",
+        pytest.param("gossip_pull()", marks=pytest.mark.long),
+        pytest.param("Exchange(route=Ring(), synchrony=Synchrony(delay=1))", marks=pytest.mark.long),
+    ],
 )
 def test_a_worker_that_fails_ends_the_crew_with_its_own_words(how: str, said: str, strategy: str) -> None:
     began = time.monotonic()

@@ -70,7 +70,11 @@ def stopped(folder: Path, rank: int) -> float:
 
 @pytest.mark.parametrize(
     ("how", "who", "workers", "fabric"),
-    [("raises", 0, 2, "torch"), ("raises", 1, 3, "shared"), ("dies", 2, 3, "torch")],
+    [
+        pytest.param("raises", 0, 2, "torch", marks=pytest.mark.long),
+        ("raises", 1, 3, "shared"),
+        ("dies", 2, 3, "torch"),
+    ],
 )
 def test_train_ends_with_the_first_failure(how: str, who: int, workers: int, fabric: str, tmp_path: Path) -> None:
     result = ask(*trained(tmp_path, how, who, workers, fabric))
@@ -109,7 +113,12 @@ def test_train_ends_when_it_is_asked_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "who", "size", "fabric"), [("raises", 2, 3, "torch"), ("dies", 0, 2, "shared"), ("leaves", 1, 2, "shared")]
+    ("how", "who", "size", "fabric"),
+    [
+        pytest.param("raises", 2, 3, "torch", marks=pytest.mark.long),
+        ("dies", 0, 2, "shared"),
+        ("leaves", 1, 2, "shared"),
+    ],
 )
 def test_run_ends_with_the_first_failure(how: str, who: int, size: int, fabric: str, tmp_path: Path) -> None:
     with started(

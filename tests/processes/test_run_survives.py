@@ -33,7 +33,9 @@ def told(who: int, end: str, size: int = 3) -> str:
     return f"gossamer: rank {who} on host 0 (127.0.0.1, ranks 0-{size - 1}) {end} in step 40; the others go on\n"
 
 
-@pytest.mark.parametrize(("strategy", "fabric"), [("gossip_push", "messages"), ("gossip_pull", "auto")])
+@pytest.mark.parametrize(
+    ("strategy", "fabric"), [("gossip_push", "messages"), pytest.param("gossip_pull", "auto", marks=pytest.mark.long)]
+)
 def test_the_others_train_to_their_end(strategy: str, fabric: str, tmp_path: Path) -> None:
     code, said = run(tmp_path, strategy, fabric, "raises", 2)
     assert code == 0, said
@@ -59,7 +61,9 @@ def test_an_average_is_that_of_those_who_are_left(strategy: str, fabric: str, si
     assert members(kept) == left and kept.step == 40
 
 
-@pytest.mark.parametrize(("strategy", "fabric"), [("gossip_pull", "torch"), ("local_sgd", "messages")])
+@pytest.mark.parametrize(
+    ("strategy", "fabric"), [pytest.param("gossip_pull", "torch", marks=pytest.mark.long), ("local_sgd", "messages")]
+)
 def test_where_the_others_cannot_go_on_all_stop(strategy: str, fabric: str, tmp_path: Path) -> None:
     """Torch's own connections break for all when one does, and an average waits for all."""
     code, said = run(tmp_path, strategy, fabric, "dies", 1)

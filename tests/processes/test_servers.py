@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 import torch
-from tests.cli.ask import DOOR
 from tests.processes.test_run import HERE, ended
 from tests.processes.test_train_survives import TARGET, steps
+from tests.processes.test_train_survives import train as trained
 
 from gossamer.engine.checkpoint import load
 from gossamer.engine.loop.checkpoints import members
@@ -46,16 +44,19 @@ def test_a_synchronous_server_is_one_worker_with_the_whole_batch(
 
 
 def train(folder: Path, *words: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [*DOOR, "train", *words], cwd=folder, capture_output=True, text=True, timeout=240,
-        env={**os.environ, "COLUMNS": "200"},
-    )  # fmt: skip
+    """How `gossamer train` ended, and all that it said."""
+    done = trained(folder, *words)
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    ("strategy", "rank", "rate"), [("downpour(every=1)", 0, "0.05"), ("parameter_server", 2, "0.2")]
-)
+CASES = [
+    pytest.param(strategy, rank, rate, marks=() if (strategy, rank) == ("downpour(every=1)", 0) else pytest.mark.long)
+    for strategy, rate in (("downpour(every=1)", "0.05"), ("parameter_server", "0.2"))
+    for rank in range(4)
+]
+
+
+@pytest.mark.parametrize(("strategy", "rank", "rate"), CASES)
 def test_the_others_finish_and_have_learnt(strategy: str, rank: int, rate: str, tmp_path: Path) -> None:
     words = ["--strategy", strategy, "--servers", "1", "--steps", "300", "--batch", "32", "--rate", rate]
     code, said = train(tmp_path, *words, "--trouble", f"fail(rank={rank}, step=30)")
@@ -70,6 +71,7 @@ def test_the_others_finish_and_have_learnt(strategy: str, rank: int, rate: str, 
     assert (kept.step, members(kept)) == (300, [member for member in range(4) if member != rank])
 
 
+@pytest.mark.long
 def test_a_run_goes_on_with_other_servers(tmp_path: Path) -> None:
     """To the bit: a hub is the same however it is cut."""
     words = ["--strategy", "parameter_server", "--momentum", "0.9", "--workers", "2", "--save-every", "10"]
