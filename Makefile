@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 
 .PHONY: demo bench test test-long check format clean
 
-$(VENV)/ready: pyproject.toml constraints.txt setup.py src/gossamer/engine/shared/kernel.c
+$(VENV)/ready: pyproject.toml constraints.txt setup.py src/gossamer/engine/shared/kernel.c src/gossamer/parts/kernel.c
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[dev]'
 	touch $@

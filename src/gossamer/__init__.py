@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gossamer.engine.hook import as_comm_hook
     from gossamer.engine.loop.keeping import Loaded, averaged, load, save
     from gossamer.engine.loop.prepare import prepare
     from gossamer.engine.loop.weight import weight
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 _HOMES = {
     **dict.fromkeys(("Loaded", "averaged", "load", "save"), "engine.loop.keeping"),
+    "as_comm_hook": "engine.hook",
     "prepare": "engine.loop.prepare",
     "weight": "engine.loop.weight",
     "Refused": "parts.refusal",
@@ -32,7 +34,8 @@ _HOMES = {
 }
 __all__ = [
     "Cluster", "Exchange", "Loaded", "Optimizer", "Outcome", "Plan", "Refused", "Staged", "Strategy", "Task", "World",
-    "averaged", "load", "parse", "parse_trouble", "phases", "position", "prepare", "rehearse", "save", "weight",
+    "as_comm_hook", "averaged", "load", "parse", "parse_trouble", "phases", "position", "prepare", "rehearse", "save",
+    "weight",
 ]  # fmt: skip
 
 

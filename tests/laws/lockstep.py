@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gossamer.parts.chance import Chance
-from gossamer.parts.codec import Block, Codec, Heard, Wire
+from gossamer.parts.codec import Block, Codec, Heard, Wire, laid_down
 from gossamer.replica import combine
 
 torch.set_num_threads(1)  # tensors this small only lose time to a second thread
@@ -87,7 +87,7 @@ def _answer(codec: Codec, speaking: list, heard: list[Heard], talk: Talk) -> lis
             wires.append(one.send(news))
         except StopIteration as end:
             talk.mixed.append(end.value[0])
-            talk.heard_of_me.append(end.value[1])
+            talk.heard_of_me.append(laid_down(end.value[1]))
     assert len(wires) in (0, len(speaking)), f"{codec!r}: members fall out of step"
     return wires
 

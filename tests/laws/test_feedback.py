@@ -57,14 +57,17 @@ def keeps_the_rest_before_the_answer(codec: Codec) -> str | None:
     memory: dict[str, Tensor] = {}
     given = [blocks(1, step, torch.float64)[0] for step in range(3)]
     talking = [codec.converse(block, memory, Chance(11, 2, step, 0)) for step, block in enumerate(given)]
-    told = sum(decoded(codec, next(one), block) for one, block in zip(talking, given, strict=True))
+    told = sum(
+        decoded(codec, next(one), block, Chance(11, 2, step, 0))
+        for step, (one, block) in enumerate(zip(talking, given, strict=True))
+    )
     gap = float((sum(block.flat for block in given) - told - memory.get("residual", 0.0)).abs().max())
     return f"{gap:g} of what was put in was neither told nor kept" if gap > 1e-12 else None
 
 
 def reaches_consensus(codec: Codec) -> str | None:
     """Lossy gossip on a circle (or, for two-turn codecs, among all) agrees in the end, on the mean of the start."""
-    size, topology = 6, Cycle() if codec.turns == 1 else Complete()
+    size, topology = 6, Complete() if codec.turns > 1 or codec.draws_alike else Cycle()
     rows = [hears(topology, member, 0, World(size), 0) for member in range(size)]
     memories: Memories = [{} for _ in range(size)]
     values = torch.stack([block.flat for block in blocks(size, 5, torch.float64)])

@@ -37,6 +37,7 @@ ENTRIES = {
     "diloco": "every", "gossip_pull": "pulls", "sgp": "every", "powersgd": "rank", "dgc": "density",
     "tencent": "limit", "sony": "x",
     "qsgd": "bits", "terngrad": "clip", "strom": "threshold", "gradient_dropping": "keep", "dryden": "keep",
+    "eight_bits": "bucket", "random_k": "keep",
     "adacomp": "bin", "ako": "parts", "gaia": "threshold", "gossip_hosts": "per_host",
 }  # fmt: skip
 

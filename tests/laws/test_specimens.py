@@ -18,7 +18,8 @@ from gossamer.strategy import CATALOG, parse
 def everywhere() -> None:
     """Import every module of the parts, so that no subclass is unknown."""
     for module in pkgutil.walk_packages(gossamer.parts.__path__, "gossamer.parts."):
-        importlib.import_module(module.name)
+        if not module.name.endswith("._kernel"):  # compiled loops, which python cannot import
+            importlib.import_module(module.name)
 
 
 def below(part: type) -> Iterator[type]:

@@ -8,7 +8,18 @@ from typing import ClassVar
 import torch
 
 from gossamer.parts.chance import Chance
-from gossamer.parts.codec import Block, Conversation, Dense, Difference, ErrorFeedback, Mean, Memory, Size, TopK
+from gossamer.parts.codec import (
+    Block,
+    Conversation,
+    Dense,
+    Difference,
+    ErrorFeedback,
+    Mean,
+    Memory,
+    Size,
+    TopK,
+    laid_down,
+)
 from gossamer.parts.codec.wire import Shapes, exactly
 
 
@@ -203,5 +214,5 @@ class Patient(ErrorFeedback):
         residual = memory.get("residual")
         whole = block.flat if residual is None else block.flat + residual
         mixed, heard_of_me = yield from self.codec.converse(replace(block, flat=whole), memory, chance)
-        memory["residual"] = whole - heard_of_me
+        memory["residual"] = whole - laid_down(heard_of_me)
         return mixed, heard_of_me

@@ -75,6 +75,42 @@ def half(w: Array, data: Data, eta: float, mu: float = 0.0) -> Array:
     return np.tile(w, (len(data), 1))
 
 
+def bf16(w: Array, data: Data, eta: float, mu: float = 0.0) -> Array:
+    """Gradients of 32 bits cut to their first 16, half a unit up or to the even one; added up in 32."""
+
+    def cut_short(v: Array) -> Array:
+        bits = v.astype(np.float32).view(np.uint32)
+        kept = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
+        return kept.view(np.float32)
+
+    step, share = SGD(eta, mu), np.float32(1 / len(data))
+    for now in zip(*data, strict=True):
+        total = sum((cut_short(gradient(w, batch)) * share for batch in now), np.float32(0))
+        w = step(w, total.astype(np.float64))
+    return np.tile(w, (len(data), 1))
+
+
+def int8(w: Array, data: Data, eta: float, bucket: int = 256, mu: float = 0.0) -> Array:
+    """Of residual + g, bucket by bucket: s = max |v|, round(127 v / s) s / 127."""
+
+    def said(v: Array, m: int, t: int) -> Array:
+        buckets = np.split(v, range(bucket, len(v), bucket))
+        return np.concatenate([np.rint(b / (s or 1.0) * 127) / 127 * s for b in buckets for s in [np.abs(b).max()]])
+
+    return averaged(w, data, eta, mu, remembering(said))
+
+
+def random_k(w: Array, data: Data, eta: float, places: Callable[[int, int], Array], mu: float = 0.0) -> Array:
+    """Of residual + g send what lies at the places that all draw at step t, and keep the rest."""
+
+    def said(v: Array, m: int, t: int) -> Array:
+        told = np.zeros_like(v)
+        told[places(t, len(v))] = v[places(t, len(v))]
+        return told
+
+    return averaged(w, data, eta, mu, remembering(said))
+
+
 def terngrad(w: Array, data: Data, eta: float, drawn: Drawn, clip: float = 2.5, mu: float = 0.0) -> Array:
     """Per layer: clip to `clip` sigma; s = max |g| over all workers; s sign(g) with probability |g|/s, else 0."""
     step = SGD(eta, mu)

@@ -262,6 +262,7 @@ def dgc(
     masking: bool = True,
     warmup: int = 0,
     nesterov: bool = False,
+    clip: float = np.inf,
 ) -> Array:
     """U = m U + G; V += U; send the largest of |V| layer by layer, clear them from V and (masking) U (P1 algorithm 7).
 
@@ -271,6 +272,7 @@ def dgc(
     for t, now in enumerate(zip(*data, strict=True)):
         share = density ** ((t // (warmup / 4) + 1) / 5) if t < warmup else density
         g = np.array([gradient(w, batch) for batch in now])
+        g *= np.minimum(1.0, clip / np.sqrt(len(data)) / np.linalg.norm(g, axis=1))[:, None]
         u = momentum * (u + g) if nesterov else momentum * u + g
         v = v + u + g if nesterov else v + u
         mask = np.array([joined(list(largest(cut(mine), share))) for mine in v])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from math import ceil
 
 import numpy as np
 import pytest
@@ -24,6 +25,11 @@ def drawn(member: int, step: int) -> np.ndarray:
     return Chance(0, 0, step, member).uniform_like(torch.empty(COUNT, dtype=torch.float64)).numpy()
 
 
+def places(keep: float) -> Callable[[int, int], np.ndarray]:
+    """The places all members draw at a step in slot 0 of a world with seed 0, of so many elements."""
+    return lambda step, count: Chance(0, 0, step, 5).shared_places(torch.empty(count), ceil(keep * count)).numpy()
+
+
 Oracle = Callable[..., np.ndarray]
 RIGHT: tuple[tuple[str, Oracle, dict[str, object]], ...] = (
     ("one_bit", oracles.one_bit, {}),
@@ -32,6 +38,11 @@ RIGHT: tuple[tuple[str, Oracle, dict[str, object]], ...] = (
     ("qsgd(bits=8)", oracles.qsgd, {"drawn": drawn, "bits": 8}),
     ("Exchange(codec=QSGD(bits=4, bucket=7))", oracles.qsgd, {"drawn": drawn, "bucket": 7}),
     ("half", oracles.half, {}),
+    ("bf16", oracles.bf16, {}),
+    ("eight_bits", oracles.int8, {}),
+    ("eight_bits(bucket=7)", oracles.int8, {"bucket": 7}),
+    ("random_k", oracles.random_k, {"places": places(0.01)}),
+    ("random_k(keep=0.3)", oracles.random_k, {"places": places(0.3)}),
     ("terngrad", oracles.terngrad, {"drawn": drawn}),
     ("terngrad(clip=1)", oracles.terngrad, {"drawn": drawn, "clip": 1.0}),
     ("strom", oracles.strom, {}),
@@ -57,6 +68,11 @@ AWRY: tuple[tuple[str, Oracle, dict[str, object]], ...] = (
     ("Exchange(codec=QSGD(bits=4, bucket=7))", oracles.qsgd, {"drawn": drawn}),
     ("allreduce", oracles.half, {}),
     ("Exchange(codec=ErrorFeedback(codec=Half()))", oracles.half, {}),
+    ("half", oracles.bf16, {}),
+    ("eight_bits(bucket=7)", oracles.int8, {}),
+    ("Exchange(codec=Int8())", oracles.int8, {}),
+    ("random_k(keep=0.4)", oracles.random_k, {"places": places(0.3)}),
+    ("Exchange(codec=RandomK(keep=0.3))", oracles.random_k, {"places": places(0.3)}),
     ("terngrad(clip=0)", oracles.terngrad, {"drawn": drawn, "clip": 1.0}),
     ("Exchange(codec=ErrorFeedback(codec=Ternary()))", oracles.terngrad, {"drawn": drawn}),
     ("strom(threshold=0.11)", oracles.strom, {}),

@@ -75,6 +75,18 @@ def test_dgc_with_nesterov(size, masking):
     assert gap(replicas(strategy, size), wanted) < EXACT
 
 
+@SIZES
+@pytest.mark.parametrize("clip", [0.01, 0.3, 100.0])
+def test_dgc_with_clipping(size, clip):
+    wanted = oracles.dgc(*given(size, STEPS), RATE, 0.2, clip=clip)
+    assert gap(replicas(dgc(0.2, clip=clip), size), wanted) < EXACT
+
+
+@pytest.mark.parametrize("wrong", [dgc(0.2), dgc(0.2, clip=0.3 * 3**0.5), dgc(0.2, clip=0.2)], ids=repr)
+def test_dgc_with_clipping_rejects(wrong):
+    assert gap(replicas(wrong, 3), oracles.dgc(*given(3, STEPS), RATE, 0.2, clip=0.3)) > WRONG
+
+
 plain_top = as_strategy(Exchange(codec=ErrorFeedback(TopK(0.2))))
 nesterov = as_strategy(Exchange(codec=DGC(0.2, nesterov=True)))
 

@@ -12,7 +12,7 @@ from gossamer.parts.chance import Chance, below, draw, normal, uniform
 
 LIKE = torch.zeros(40, 25)
 GOLDEN_WORDS = (11400714819323198485, 14059657853059812744, 2684102661621406950, 12082556061626479874)
-GOLDEN_UNIFORMS = [0.7899338006973267, 0.864052414894104, 0.5547538995742798]
+GOLDEN_UNIFORMS = [0.30356353521347046, 0.9855601787567139, 0.4497833847999573]
 GOLDEN_NORMALS = [-0.22320733964443207, -1.0240862369537354, -0.7213848233222961]
 
 
@@ -26,6 +26,18 @@ def test_every_key_has_its_own_draw() -> None:
     keys = [key for length in range(4) for key in product((0, 1, 2, 2**63, -1), repeat=length)]
     assert len({draw(*key) for key in keys}) == len(keys)
     assert all(0 <= draw(*key) < 2**64 for key in keys)
+
+
+def test_places_are_different_ones_that_all_draw_alike_and_anew_at_each_step() -> None:
+    for count, many in ((1, 1), (30, 100), (5, 50_000), (4_000, 50_000), (100, 100)):
+        like = torch.empty(many)
+        places = Chance(1, 2, 3, 0).shared_places(like, count)
+        assert len(set(places.tolist())) == count and places.equal(places.sort().values)
+        assert 0 <= int(places[0]) <= int(places[-1]) < many
+        assert places.equal(Chance(1, 2, 3, 7).shared_places(like, count))
+    others = [Chance(1, 2, 3, 0), Chance(1, 2, 4, 0), Chance(1, 3, 3, 0), Chance(2, 2, 3, 0)]
+    drawn = {tuple(chance.shared_places(torch.empty(10_000), 10).tolist()) for chance in others}
+    assert len(drawn) == 4
 
 
 def test_neighbouring_keys_differ_in_half_their_bits() -> None:

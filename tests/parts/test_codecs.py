@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import sqrt
+from math import ceil, sqrt
 
 import numpy
 import pytest
@@ -31,9 +31,9 @@ from gossamer.parts.codec import (
     alone,
     decoded,
 )
+from gossamer.parts.codec.bits import pack_bits, unpack_bits
 from gossamer.parts.codec.powersgd import matrix
-from gossamer.parts.codec.sparse import kept, pack, unpack
-from gossamer.parts.codec.ternary import pack_trits, unpack_trits
+from gossamer.parts.codec.sparse import kept, pack, top, unpack
 from gossamer.replica import combine
 
 
@@ -107,6 +107,33 @@ def test_dgc_is_the_algorithm_of_the_paper(nesterov: bool, masking: bool) -> Non
         numpy.testing.assert_allclose(found.numpy(), wanted, atol=1e-12)
 
 
+@pytest.mark.parametrize("count", [100_000, 1_000_003])
+@pytest.mark.parametrize("keep", [0.001, 0.01])
+@pytest.mark.parametrize("kind", ["normal", "heavy", "sorted", "mostly zero", "periodic", "equal", "one nan"])
+def test_a_sampled_bound_finds_the_largest_all_the_same(kind: str, keep: float, count: int) -> None:
+    """Of a sample that misleads as of one that does not: as many as asked for, and none smaller than those left out."""
+    torch.manual_seed(0)
+    flat = torch.randn(count)
+    match kind:
+        case "heavy":
+            flat = flat**5
+        case "sorted":
+            flat = flat.sort().values
+        case "mostly zero":
+            flat[torch.rand(count) < 0.9999] = 0.0
+        case "periodic":
+            flat[:: 1 + int(keep * count) // 100] *= 100
+        case "equal":
+            flat.fill_(-2.0)
+        case "one nan":
+            flat[count // 3] = float("nan")
+    wanted = ceil(keep * count)
+    places = top(flat, wanted)
+    assert len(places) == len(places.unique()) == wanted
+    sizes = flat.abs().nan_to_num(float("inf"))  # what is no number is larger than everything
+    assert sizes[places].sort(descending=True).values.equal(sizes.topk(wanted).values)
+
+
 def test_dgc_warms_up_in_the_stages_of_the_paper() -> None:
     codec = DGC(density=0.001, warmup=8)
     stages = [codec.keeps(step) for step in (0, 2, 4, 6, 8, 1000)]
@@ -117,9 +144,9 @@ def test_dgc_warms_up_in_the_stages_of_the_paper() -> None:
 @pytest.mark.parametrize("count", range(1, 10))
 def test_four_trits_fill_a_byte(count: int) -> None:
     signs = torch.tensor([(7 * place + count) % 3 - 1 for place in range(count)], dtype=torch.float32)
-    body = pack_trits(signs)
+    body = pack_bits((signs + 1).to(torch.uint8), 2)
     assert body.dtype == torch.uint8 and body.numel() == (count + 3) // 4
-    assert torch.equal(unpack_trits(body, signs), signs)
+    assert torch.equal(unpack_bits(body, 2, count).float() - 1, signs)
 
 
 def bias(codec: Ternary, draws: int = 2000) -> str | None:
@@ -158,8 +185,8 @@ class Rounded(Ternary):
 
 
 class Clipless(Ternary):
-    def _clipped(self, part: Tensor) -> Tensor:
-        return part
+    def _sizes(self, part: Tensor) -> tuple[Tensor, Tensor]:
+        return part.new_tensor(float("inf")), part.abs().amax()
 
 
 def test_a_biased_ternary_is_found_out() -> None:

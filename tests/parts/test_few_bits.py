@@ -29,6 +29,7 @@ from gossamer.parts.codec import (
     Threshold,
     TopK,
     decoded,
+    laid_down,
 )
 from gossamer.parts.codec.bits import pack_bits, unpack_bits
 from gossamer.parts.codec.signed import _one_mean
@@ -50,7 +51,7 @@ def said(
     talking = codec.converse(block, {} if memory is None else memory, Chance(11, 2, step, member))
     wire = next(talking)
     assert wire.meant is not None
-    return wire.body.numpy().tobytes(), wire.meant
+    return wire.body.numpy().tobytes(), laid_down(wire.meant)
 
 
 def meant(codec: Codec, values: list[float] | Tensor, dtype: torch.dtype = torch.float32, step: int = 0) -> Tensor:
@@ -226,7 +227,7 @@ def drawn(codec: Codec, chance: type[Chance] = Chance) -> Tensor:
         talking = codec.converse(block, {}, chance(5, 1, step, step % 3))
         wire = next(talking)
         assert wire.meant is not None
-        found.append(wire.meant.view(COPIES, 36))
+        found.append(laid_down(wire.meant).view(COPIES, 36))
     return torch.cat(found)
 
 

@@ -59,7 +59,7 @@ def model(result: Result, strategy: AnyStrategy) -> Tensor:
 
 
 def accuracy(crew: Crew, name: str, seed: int, folder: Path, calm: int) -> float:
-    """The share of the held-out digits that are right after four workers ran, in `calm` times more and shorter steps."""
+    """The share of the held-out digits that are right after four workers ran, in `calm` times more, shorter steps."""
     strategy, counts = parse(name), folder / f"{name}-{seed}"
     counts.write_bytes(bytes(8 * crew.size))
     options = {"hidden": HIDDEN, "steps": str(counts) if free(strategy) else ""}

@@ -49,6 +49,7 @@ POSITIONS = {
         "none",
     ),
     "half": ("centralised", "synchronous", "all-reduce", "gradients", "Half()"),
+    "random_k": ("centralised", "synchronous", "all-reduce", "gradients", "ErrorFeedback(codec=RandomK())"),
     "one_bit": ("centralised", "synchronous", "all-reduce", "gradients", "ErrorFeedback(codec=OneBit())"),
     "qsgd": ("centralised", "synchronous", "all-reduce", "gradients", "QSGD()"),
     "terngrad": ("centralised", "synchronous", "all-reduce", "gradients", "Ternary()"),

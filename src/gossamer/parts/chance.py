@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gossamer.parts import kernel
+
 if TYPE_CHECKING:
+    from numpy.random import Generator
     from torch import Tensor
 
 _MASK = 2**64 - 1
+Key = tuple[int, int]  # two words of 32 bits
 
 
 def draw(*key: int) -> int:
@@ -50,17 +54,58 @@ class Chance:
 
     def uniform_like(self, like: Tensor) -> Tensor:
         """Independent uniforms in [0, 1), one for each element of `like`; different on every member and step."""
-        return _fill(like, "random", self.seed, self.slot, self.step, self.member)
+        key = self.uniform_key
+        return kernel.uniform(like, key) if kernel.fits(like) else _uniform(like, key)
+
+    @property
+    def uniform_key(self) -> Key:
+        """The two words that decide the uniforms: a loop that has no room for them all draws each as it needs it."""
+        word = draw(self.seed, self.slot, self.step, self.member)
+        return word & 0xFFFFFFFF, word >> 32
 
     def shared_normal(self, like: Tensor, tag: int) -> Tensor:
         """Standard normals that all members of the slot draw alike, at any step: a common starting point."""
-        return _fill(like, "standard_normal", self.seed, self.slot, tag)
+        import numpy
+        import torch
+
+        numbers = _stream(self.seed, self.slot, tag).standard_normal(like.numel(), dtype=numpy.float32)
+        return torch.from_numpy(numbers).to(device=like.device, dtype=like.dtype).view(like.shape)
+
+    def shared_places(self, like: Tensor, count: int) -> Tensor:
+        """So many different places of `like`, in rising order, that all members of the slot draw alike at this step."""
+        import numpy
+        import torch
+
+        drawn = _stream(self.seed, self.slot, self.step, -1).choice(like.numel(), count, replace=False, shuffle=False)
+        return torch.from_numpy(numpy.sort(drawn)).to(like.device)
 
 
-def _fill(like: Tensor, law: str, *key: int) -> Tensor:
-    import numpy
+def _uniform(like: Tensor, key: Key) -> Tensor:
+    """What `codec_uniform` of kernel.c draws, on any device: place k is mixed with one word, then with the other."""
     import torch
 
-    stream = numpy.random.Generator(numpy.random.Philox(key=draw(*key)))
-    numbers = getattr(stream, law)(like.numel(), dtype=numpy.float32)
-    return torch.from_numpy(numbers).to(device=like.device, dtype=like.dtype).view(like.shape)
+    one, other = (_signed(word) for word in key)
+    words = torch.arange(like.numel(), dtype=torch.int32, device=like.device)
+    words = _mixed(_mixed(words.mul_(_signed(0x9E3779B9)).add_(one)).add_(other))
+    return (words >> 8 & 0xFFFFFF).to(torch.float32).mul_(2.0**-24).to(like.dtype).view(like.shape)
+
+
+def _mixed(words: Tensor) -> Tensor:
+    """Each word's bits spread over all of it; products wrap around."""
+    words ^= words >> 16 & 0xFFFF
+    words *= 0x7FEB352D
+    words ^= words >> 15 & 0x1FFFF
+    words *= _signed(0x846CA68B)
+    words ^= words >> 16 & 0xFFFF
+    return words
+
+
+def _signed(word: int) -> int:
+    """The 32 bits of a word read as a signed number."""
+    return word - (word >> 31 << 32)
+
+
+def _stream(*key: int) -> Generator:
+    import numpy
+
+    return numpy.random.Generator(numpy.random.Philox(key=draw(*key)))

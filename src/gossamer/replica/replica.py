@@ -195,7 +195,8 @@ class Replica:
         """What the codec is given: the payload and, for a codec that looks beside it, the parameters as they are."""
         ex, chosen = desk.exchange, desk.chosen
         beside = chosen.take(self.parameters) if ex.codec.looks_beside else None
-        return Block(mine, (tuple(mine.shape),) if ex.carries_mass else chosen.shapes, beside)
+        shapes = (tuple(mine.shape),) if ex.carries_mass else chosen.shapes
+        return Block(mine, shapes, beside, self.world.size)
 
     def _merge(self, desk: Desk, mine: Tensor, mixed: Tensor) -> None:
         ex, chosen = desk.exchange, desk.chosen

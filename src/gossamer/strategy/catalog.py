@@ -93,9 +93,16 @@ def powersgd(rank: int = 2) -> Strategy:
     return matrices + Exchange(where=Dims(most=1))
 
 
-def dgc(density: float = 0.001, momentum: float = 0.9, masking: bool = True, warmup: int = 0) -> Strategy:
+def dgc(
+    density: float = 0.001,
+    momentum: float = 0.9,
+    masking: bool = True,
+    warmup: int = 0,
+    nesterov: bool = False,
+    clip: float = 0.0,
+) -> Strategy:
     """All-reduce of the largest thousandth of the gradient, momentum kept where it is local."""
-    return Strategy((Exchange(codec=DGC(density, momentum, masking=masking, warmup=warmup)),))
+    return Strategy((Exchange(codec=DGC(density, momentum, nesterov, masking, warmup, clip)),))
 
 
 CATALOG: tuple[Entry, ...] = (

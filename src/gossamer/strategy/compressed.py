@@ -5,12 +5,15 @@ from __future__ import annotations
 from gossamer.parts.codec import (
     QSGD,
     AdaComp,
+    Brain,
     Codec,
     ErrorFeedback,
     Half,
+    Int8,
     Natural,
     OneBit,
     Proportion,
+    RandomK,
     Sign,
     Significant,
     Slice,
@@ -20,7 +23,7 @@ from gossamer.parts.codec import (
 )
 from gossamer.parts.payload import Payload
 from gossamer.parts.synchrony import Synchrony
-from gossamer.strategy.entry import Entry
+from gossamer.strategy.entry import OURS, Entry
 from gossamer.strategy.exchange import Exchange
 from gossamer.strategy.strategy import Strategy
 
@@ -28,6 +31,21 @@ from gossamer.strategy.strategy import Strategy
 def half() -> Strategy:
     """All-reduce of gradients in 16 bits."""
     return _written(Half())
+
+
+def bf16() -> Strategy:
+    """All-reduce of gradients in 16 bits that keep the range of 32."""
+    return _written(Brain())
+
+
+def eight_bits(bucket: int = 256) -> Strategy:
+    """All-reduce of gradients as whole numbers of eight bits, times a size for each bucket; the rest waits."""
+    return _written(ErrorFeedback(Int8(bucket)))
+
+
+def random_k(keep: float = 0.01) -> Strategy:
+    """All-reduce of a random hundredth of the gradient, the same for all members; the rest waits."""
+    return _written(ErrorFeedback(RandomK(keep)))
 
 
 def one_bit() -> Strategy:
@@ -91,6 +109,9 @@ def _written(codec: Codec) -> Strategy:
 
 COMPRESSED: tuple[Entry, ...] = (
     Entry("half", half, "P1, P5 (mixed precision)"),
+    Entry("bf16", bf16, OURS),
+    Entry("eight_bits", eight_bits, OURS),
+    Entry("random_k", random_k, "Stich et al. 2018 (sparsified SGD with memory)"),
     Entry("one_bit", one_bit, "Seide et al. 2014; P1"),
     Entry("qsgd", qsgd, "Alistarh et al. 2017; P1"),
     Entry("terngrad", terngrad, "Wen et al. 2017; P1"),

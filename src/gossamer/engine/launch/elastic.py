@@ -153,7 +153,7 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Being asked to end is an exception, also before torch has set its handlers; whatever follows, it is the reason."""
+    """Being asked to end is an exception, also before torch sets its handlers; whatever follows, it is the reason."""
 
     def ask(number: int, frame: FrameType | None) -> None:
         raise asked_to(number)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 from ctypes import POINTER, c_double, c_int32, c_int64, c_uint32, c_void_p
 from functools import cache
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Literal
-from zlib import crc32
 
 import torch
+
+from gossamer.parts.library import loaded
 
 Kind = Literal["compiled", "torch"]
 KINDS = {torch.float32: 0, torch.float64: 1}  # the numbers that compiled loops add up
@@ -68,21 +68,8 @@ def force(kind: Kind | None) -> None:
 @cache
 def library() -> ctypes.CDLL | None:
     """The compiled loops, or None if they were not built, or built for another version of this package."""
-    for suffix in EXTENSION_SUFFIXES:
-        path = Path(__file__).with_name(f"_kernel{suffix}")
-        if path.exists():
-            return _loaded(path)
-    return None
-
-
-def _loaded(path: Path) -> ctypes.CDLL | None:
-    """The library at a path with its functions' types told, if it is ours."""
-    try:
-        found = ctypes.CDLL(str(path))
-        found.lane_stamp.restype = c_int64
-        if found.lane_stamp() != crc32(Path(__file__).with_name("kernel.c").read_bytes()):
-            return None
-    except (OSError, AttributeError):  # another machine's, or another version's
+    found = loaded(Path(__file__).with_name("kernel.c"), "lane_stamp")
+    if found is None:
         return None
     lane, bucket = c_void_p, c_int32
     for name in ("announce", "ready", "gather", "done", "settle"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gossamer.parts import kernel
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -20,6 +22,8 @@ def pack_bits(codes: Tensor, bits: int) -> Tensor:
     """
     import torch
 
+    if bits > 1 and codes.dtype is torch.uint8 and kernel.fits() and codes.device.type == "cpu":
+        return kernel.packed(codes.contiguous(), bits)
     places, length = 8 // bits, packed_bytes(codes.numel(), bits)
     whole = torch.nn.functional.pad(codes.view(torch.uint8), (0, places * length - codes.numel()))
     rows = whole.view(places, length)
@@ -27,6 +31,11 @@ def pack_bits(codes: Tensor, bits: int) -> Tensor:
     for place in range(1, places):
         body |= rows[place] << (bits * place)
     return body
+
+
+def pack_signs(flat: Tensor) -> Tensor:
+    """A bit for each number, set unless it is below zero or no number."""
+    return kernel.packed_signs(flat) if kernel.fits(flat) else pack_bits(flat >= 0, 1)
 
 
 def unpack_bits(body: Tensor, bits: int, count: int) -> Tensor:

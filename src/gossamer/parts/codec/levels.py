@@ -1,4 +1,5 @@
-"""Codecs that round each element at random to one of a few values, so that the mean over draws is the element."""
+"""Codecs that round each element to one of a few values: at random, so that the mean over draws is the element, or
+to the nearest."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ from dataclasses import dataclass
 from math import frexp
 from typing import TYPE_CHECKING
 
+from gossamer.parts import kernel
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec.bits import as_bytes, pack_bits, packed_bytes, unpack_bits
 from gossamer.parts.codec.wire import (
@@ -13,12 +15,14 @@ from gossamer.parts.codec.wire import (
     Codec,
     Conversation,
     Each,
+    Meant,
     Memory,
     Shapes,
     Size,
     elements,
     exactly,
     mean_of,
+    sum_of,
     wide,
 )
 from gossamer.parts.refusal import Refused, told, whole
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 BIAS, LEAST = 127, -126  # of the exponent of a 32-bit float
+EIGHT = 127  # the largest whole number of eight bits whose opposite there is, too
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,41 +57,81 @@ class QSGD(Codec):
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         mine = self._written(block.flat, chance)
-        meant = self._read(mine, block.flat)
+        meant = Meant(lambda into, weight: self._add(mine, into, weight), block.flat)
         heard = yield Each(mine, meant)
-        return mean_of(heard, block.flat, lambda body: self._read(body, block.flat)), meant
+        return sum_of(heard, block.flat, self._add), meant
 
     def _written(self, flat: Tensor, chance: Chance) -> Tensor:
-        rows = self._rows(flat.to(wide(flat)))
-        norms = _norms(rows)
-        safe = norms.where(norms > 0, norms.new_ones(()))  # what is not a number is not above 0: its level is 0
-        level = (
-            rows.abs().div_(safe).mul_(self.levels).add_(self._rows(chance.uniform_like(flat.to(wide(flat))))).floor_()
-        )
-        codes = level.clamp_(max=self.levels).to(_byte()) & self.levels
-        codes |= (rows < 0).to(_byte()) << (self.bits - 1)
-        return as_bytes(norms.reshape(-1), pack_bits(codes.reshape(-1)[: flat.numel()], self.bits))
+        if kernel.fits(flat):
+            norms, codes = kernel.quantised(flat, self.bucket, self.bits, chance.uniform_key)
+        else:
+            rows = _rows(flat.to(wide(flat)), self.bucket)
+            norms = _norms(rows)
+            safe = norms.where(norms > 0, norms.new_ones(()))  # what is not a number is not above 0: its level is 0
+            drawn = _rows(chance.uniform_like(flat.to(wide(flat))), self.bucket)
+            level = rows.abs().div_(safe).mul_(self.levels).add_(drawn).floor_()
+            rounded = level.clamp_(max=self.levels).to(_byte()) & self.levels
+            rounded |= (rows < 0).to(_byte()) << (self.bits - 1)
+            codes = rounded.reshape(-1)[: flat.numel()]
+        return as_bytes(norms.reshape(-1), pack_bits(codes, self.bits))
 
-    def _read(self, body: Tensor, like: Tensor) -> Tensor:
-        kind = wide(like)
-        head = _buckets(like.numel(), self.bucket) * kind.itemsize
-        units = body[:head].clone().view(kind).unsqueeze(1) / self.levels
-        codes = unpack_bits(body[head:], self.bits, like.numel())
+    def _add(self, body: Tensor, into: Tensor, weight: float) -> None:
+        kind = wide(into)
+        head = _buckets(into.numel(), self.bucket) * kind.itemsize
+        units = body[:head].clone().view(kind) * (weight / self.levels)
+        if kernel.fits(into):
+            kernel.add_levels(body[head:], self.bucket, self.bits, units, into)
+            return
+        codes = unpack_bits(body[head:], self.bits, into.numel())
         values = (codes & self.levels).to(kind)
         values = values.where(codes <= self.levels, -values)
-        return (self._rows(values) * units).reshape(-1)[: like.numel()].to(like.dtype)
-
-    def _rows(self, flat: Tensor) -> Tensor:
-        """Buckets as rows, the last one filled up with zeros."""
-        import torch
-
-        width = max(1, min(self.bucket, flat.numel()))
-        return torch.nn.functional.pad(flat, (0, -flat.numel() % width)).view(-1, width)
+        into.add_((_rows(values, self.bucket) * units.unsqueeze(1)).reshape(-1)[: into.numel()])
 
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
         count = elements(shapes)
         norms = _buckets(count, self.bucket) * max(4, itemsize)
         return (exactly(norms + packed_bytes(count, self.bits), gathered=True),)
+
+
+@dataclass(frozen=True, repr=False)
+class Int8(Codec):
+    """Each `bucket` elements become whole numbers from -127 to 127 times 1/127 of their largest size, to the nearest.
+
+    What is not finite makes its whole bucket come out as not a number.
+    """
+
+    bucket: int = 256
+
+    def __post_init__(self) -> None:
+        whole("Int8", "bucket", self.bucket, 1, 2**30)
+
+    def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
+        mine = self._written(block.flat)
+        meant = self._read(mine, block.flat)
+        heard = yield Each(mine, meant)
+        return mean_of(heard, block.flat, lambda body: self._read(body, block.flat)), meant
+
+    def _written(self, flat: Tensor) -> Tensor:
+        import torch
+
+        rows = _rows(flat.to(wide(flat)), self.bucket)
+        peaks = rows.abs().amax(1, keepdim=True) if rows.numel() else rows.new_zeros(len(rows), 1)
+        safe = peaks.where(peaks > 0, peaks.new_ones(()))
+        codes = (rows / safe).mul_(EIGHT).round_().nan_to_num_(0.0).to(torch.int8)
+        return as_bytes(peaks.reshape(-1), codes.reshape(-1)[: flat.numel()])
+
+    def _read(self, body: Tensor, like: Tensor) -> Tensor:
+        import torch
+
+        kind = wide(like)
+        head = _buckets(like.numel(), self.bucket) * kind.itemsize
+        peaks = body[:head].clone().view(kind).unsqueeze(1)
+        shares = body[head:].view(torch.int8).to(kind).div_(EIGHT)
+        return _rows(shares, self.bucket).mul(peaks).reshape(-1)[: like.numel()].to(like.dtype)
+
+    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
+        count = elements(shapes)
+        return (exactly(_buckets(count, self.bucket) * max(4, itemsize) + count, gathered=True),)
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,6 +183,14 @@ def _top(flat: Tensor) -> int:
     import torch
 
     return min(BIAS, frexp(torch.finfo(flat.dtype).max)[1] - 1)
+
+
+def _rows(flat: Tensor, bucket: int) -> Tensor:
+    """Buckets as rows, the last one filled up with zeros."""
+    import torch
+
+    width = max(1, min(bucket, flat.numel()))
+    return torch.nn.functional.pad(flat, (0, -flat.numel() % width)).view(-1, width)
 
 
 def _buckets(count: int, bucket: int) -> int:

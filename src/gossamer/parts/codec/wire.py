@@ -21,6 +21,23 @@ Memory = dict[str, "Tensor"]
 Shapes = Sequence[tuple[int, ...]]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Meant:
+    """What the others hear of a sender, not laid down: `add(into, weight)` adds so much of it to one like `like`."""
+
+    add: Callable[[Tensor, float], object]
+    like: Tensor
+
+
+def laid_down(meant: Tensor | Meant) -> Tensor:
+    """What the others hear of a sender, as a vector."""
+    if not isinstance(meant, Meant):
+        return meant
+    whole = meant.like.new_zeros(meant.like.shape)
+    meant.add(whole, 1.0)
+    return whole
+
+
 @dataclass(frozen=True, slots=True)
 class Mean:
     """A wire that is heard as the weighted mean of all; linear, so it may be summed in flight.
@@ -29,7 +46,7 @@ class Mean:
     """
 
     body: Tensor
-    meant: Tensor | None = None
+    meant: Tensor | Meant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +54,7 @@ class Max:
     """A wire that is heard as the elementwise maximum of all: shared scalers, votes."""
 
     body: Tensor
-    meant: Tensor | None = None
+    meant: Tensor | Meant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +62,7 @@ class Each:
     """A wire that is heard sender by sender, each with its weight."""
 
     body: Tensor
-    meant: Tensor | None = None
+    meant: Tensor | Meant | None = None
 
 
 Wire = Mean | Max | Each
@@ -85,11 +102,13 @@ class Block:
     """A bucket's tensors: one flat vector and the shapes that lie in it, of one dtype and device.
 
     `beside`: the parameters of the same elements, for a codec that looks at them; it may be live storage, too.
+    `members`: how many there are whose gradients are averaged.
     """
 
     flat: Tensor
     shapes: tuple[tuple[int, ...], ...]
     beside: Tensor | None = None
+    members: int = 1
 
     def tensors(self, flat: Tensor | None = None) -> Iterator[Tensor]:
         """Views of `flat` (by default the block's own) in their shapes."""
@@ -127,7 +146,7 @@ def elements(shapes: Shapes) -> int:
     return sum(prod(shape) for shape in shapes)
 
 
-Conversation = Generator[Wire, Heard, "tuple[Tensor, Tensor]"]
+Conversation = Generator[Wire, Heard, "tuple[Tensor, Tensor | Meant]"]
 
 
 class Codec(ABC, Value):
@@ -142,7 +161,7 @@ class Codec(ABC, Value):
 
     @abstractmethod
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
-        """Yield wires, be sent what was heard, return (the mix, what the others heard of me), both flat.
+        """Yield wires, be sent what was heard, return (the mix, what the others heard of me), flat; `laid_down` or not.
 
         The block's vector may be a view of live storage: read it, never write to it.
         """
@@ -157,6 +176,11 @@ class Codec(ABC, Value):
         return False
 
     @property
+    def draws_alike(self) -> bool:
+        """Whether its wires can be read only by who drew the same: in the same step of the same exchange."""
+        return False
+
+    @property
     def turns(self) -> int:
         """Wires per exchange; a hub or a neighbour graph can answer one."""
         return len(self.wire_bytes((), 4))
@@ -164,24 +188,29 @@ class Codec(ABC, Value):
 
 def mean_of(heard: Heard, like: Tensor, read: Callable[[Tensor], Tensor]) -> Tensor:
     """The weighted sum of what every sender's body is read as, added up in sender order, once for all who hear it."""
+    return sum_of(heard, like, lambda body, into, weight: into.add_(read(body), alpha=weight))
+
+
+def sum_of(heard: Heard, like: Tensor, add: Callable[[Tensor, Tensor, float], object]) -> Tensor:
+    """The same, by `add(body, into, weight)`."""
 
     def add_up() -> Tensor:
         total = like.new_zeros(like.shape)
         for weight, body in heard.apart:
-            total.add_(read(body), alpha=weight)
+            add(body, total, weight)
         return total
 
     return heard.once("mean", add_up)
 
 
-def decoded(codec: Codec, wire: Wire, block: Block) -> Tensor:
+def decoded(codec: Codec, wire: Wire, block: Block, chance: Chance | None = None) -> Tensor:
     """The flat vector that one sender's only wire stands for; `block` tells its shapes, dtype and device.
 
-    A listener with nothing to say converses and hears that sender alone.
+    A listener with nothing to say converses and hears that sender alone; `chance`: of the sender, if it matters.
     """
     zeros = block.flat.new_zeros(block.flat.shape)
     silent = Block(zeros, block.shapes, zeros if codec.looks_beside else None)
-    listening = codec.converse(silent, {}, Chance(0, 0, 0, 0))
+    listening = codec.converse(silent, {}, chance or Chance(0, 0, 0, 0))
     next(listening)
     try:
         listening.send(alone(wire))

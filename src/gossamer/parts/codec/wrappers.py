@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec.dense import Half
 from gossamer.parts.codec.sparse import TopK
-from gossamer.parts.codec.wire import Block, Codec, Conversation, Memory, Shapes, Size, Wire
+from gossamer.parts.codec.wire import Block, Codec, Conversation, Meant, Memory, Shapes, Size, Wire, laid_down
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused, kind, real
 
@@ -31,21 +31,28 @@ class ErrorFeedback(Codec):
         _inner("ErrorFeedback", self.codec)
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
-        residual = memory.get("residual")
-        whole = block.flat if residual is None else block.flat + residual
-        talking = self.codec.converse(Block(whole, block.shapes, block.beside), memory, chance)
+        residual, quick = memory.get("residual"), self.codec.turns == 1  # settled before anything else may be said
+        if residual is None:
+            whole = block.flat.clone()
+        else:
+            whole = residual.add_(block.flat) if quick else block.flat + residual
+        talking = self.codec.converse(replace(block, flat=whole), memory, chance)
         wire = next(talking)
         known = wire.meant
         if known is not None:
-            memory["residual"] = whole - known
+            memory["residual"] = _less(whole, known)
         mixed, heard_of_me = yield from _continued(talking, wire)
         if known is None:
-            memory["residual"] = whole - heard_of_me
+            memory["residual"] = _less(whole, heard_of_me)
         return mixed, heard_of_me
 
     @property
     def looks_beside(self) -> bool:
         return self.codec.looks_beside
+
+    @property
+    def draws_alike(self) -> bool:
+        return self.codec.draws_alike
 
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
         return self.codec.wire_bytes(shapes, itemsize)
@@ -73,9 +80,9 @@ class Difference(Codec):
             memory["reference"] = block.flat.new_zeros(block.flat.shape)
             memory["mixed references"] = block.flat.new_zeros(block.flat.shape)
         mine, theirs = memory["reference"], memory["mixed references"]
-        inner = Block(block.flat - mine, block.shapes, block.beside)
+        inner = replace(block, flat=block.flat - mine)
         mixed, heard_of_me = yield from self.codec.converse(inner, memory, chance)
-        mine.add_(heard_of_me)
+        mine.add_(laid_down(heard_of_me))
         theirs.add_(mixed)
         return block.flat + self.rate * (theirs - mine), heard_of_me
 
@@ -83,8 +90,20 @@ class Difference(Codec):
     def looks_beside(self) -> bool:
         return self.codec.looks_beside
 
+    @property
+    def draws_alike(self) -> bool:
+        return self.codec.draws_alike
+
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
         return self.codec.wire_bytes(shapes, itemsize)
+
+
+def _less(whole: Tensor, meant: Tensor | Meant) -> Tensor:
+    """What is left of a vector once the others have heard that much of it; it is changed."""
+    if isinstance(meant, Meant):
+        meant.add(whole, -1.0)
+        return whole
+    return whole.sub_(meant)
 
 
 def _continued(talking: Conversation, wire: Wire) -> Conversation:
@@ -94,7 +113,7 @@ def _continued(talking: Conversation, wire: Wire) -> Conversation:
         try:
             wire = talking.send(heard)
         except StopIteration as end:
-            ended: tuple[Tensor, Tensor] = end.value
+            ended: tuple[Tensor, Tensor | Meant] = end.value
             return ended
 
 
