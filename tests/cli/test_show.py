@@ -27,8 +27,32 @@ def test_json_of_a_ring() -> None:
     assert (found["rounds"], found["bytes_sent_per_member"]) == (14, 175_000_000)
     assert (found["spectral_gap"], found["model_bytes"]) == (1.0, 100_000_000)
     assert found["pays"] is None and found["pays_below_bits_per_second"] is None
-    assert "not measured" in found["pays_note"]
+    assert found["pays_note"] == "nothing is written in fewer bytes"
     assert found["exchanges"][0]["seconds_on_link"] == pytest.approx(14 * 1e-4 + 175e6 / 125e6)
+
+
+def test_it_says_whether_a_codec_pays_and_where() -> None:
+    words = ("show", "dgc(density=0.01)", "--workers", "4", "--bytes", "8MB")
+    slow, fast = (told(*words, "--link", link) for link in ("10Mbit", "100Gbit"))
+    assert (slow["pays"], fast["pays"]) == (True, False)
+    for found, link in ((slow, 10e6), (fast, 100e9)):
+        bound, cost = found["pays_below_bits_per_second"], found["exchanges"][0]["cost"]
+        assert 10e6 < bound < 100e9 and found["pays"] == (link < bound)
+        assert cost["pays_below_bits_per_second"] == bound
+        assert found["pays"] == (cost["seconds_with_codec"] < cost["seconds_dense"])
+        assert cost["seconds_with_codec"] > cost["encode_seconds"] + cost["decode_seconds"] > 0
+    plain = told(*words)
+    assert plain["pays"] is None and "--link" in plain["pays_note"] and plain["exchanges"][0]["cost"] is None
+    task = told("show", "one_bit", "--task", "digits", "--workers", "2")
+    assert task["task"] == "digits" and task["model_bytes"] < 100_000 and task["pays_below_bits_per_second"] > 0
+
+
+def test_the_screen_says_it_in_words() -> None:
+    words = ("--workers", "4", "--bytes", "8MB", "--link")
+    dear = ask("show", "one_bit", *words, "100Gbit").stdout
+    assert "it pays on links slower than" in dear and "here it does not: send the numbers as they are" in dear
+    long = ask("show", "Exchange(codec=TopK(keep=1.0))", *words, "1Mbit").stdout
+    assert "it pays on no link: it sends no less than every number as it is" in long
 
 
 def test_json_tells_bytes_of_the_step_and_of_the_average_step() -> None:

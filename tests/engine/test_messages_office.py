@@ -215,7 +215,9 @@ def test_who_answers_with_another_key_is_named_and_nobody_hangs(
 
     monkeypatch.setattr(office.sockets, "listener", with_other_keys)
     close, ended = office.Office.close, list[office.Office]()
-    monkeypatch.setattr(office.Office, "close", ended.append)  # the second to knock finds the first still there
+    monkeypatch.setattr(
+        office.Office, "close", lambda self: ended.append(self)
+    )  # the second to knock finds the first still there
     began = time.monotonic()
     with pytest.raises(Refused, match=r"member \d \(host \d.*does not hold the key on its card"):
         meet(2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes.util
+from importlib.machinery import EXTENSION_SUFFIXES
 from itertools import pairwise
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as any_
 
 from gossamer.engine.shared import kernel, room
 from gossamer.engine.shared.places import Places, bounds, checked, equal
+from gossamer.parts.library import loaded
 
 
 @given(any_.integers(0, 5000), any_.integers(0, 5000), any_.integers(1, 33), any_.sampled_from([2, 4, 8]))
@@ -57,8 +58,17 @@ def test_cuts_must_rise() -> None:
 
 def test_a_library_that_is_not_ours_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "no.so").write_bytes(b"\x7fELF and nothing")
-    assert kernel._loaded(tmp_path / "no.so") is None
-    assert kernel._loaded(Path(ctypes.util.find_library("c") or "")) is None
+    source = tmp_path / "loops.c"
+    source.write_text("int64_t lane_stamp(void) { return 1; }")
+    assert loaded(source, "lane_stamp") is None  # there is none
+    library = tmp_path / f"_loops{EXTENSION_SUFFIXES[0]}"
+    library.write_bytes(b"\x7fELF and nothing")
+    assert loaded(source, "lane_stamp") is None
+    library.unlink()
+    ours = Path(kernel.__file__).parent
+    library.symlink_to(next(ours.glob("_kernel*")) if kernel.library() else ours)
+    assert loaded(source, "lane_stamp") is None  # built from another source
+    assert loaded(source, "no_such_stamp") is None
 
 
 def test_the_kind_of_loops_can_be_forced_and_chosen_again() -> None:

@@ -20,14 +20,14 @@ ROUTES = ("Auto()", "Torus(x=2)", "Hierarchical(per_host=2)", "Ring()", "Halving
 
 
 class Told:
-    """Workers on the hosts of a lab, two on each, which make steps when told to."""
+    """Workers on the hosts of a lab, two on each unless told, which make steps when told to."""
 
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
+    def __init__(self, lab: Lab, each: int = 2) -> None:
+        self.lab, self.each = lab, each
         command = [sys.executable, str(Path(__file__).with_name("steps.py"))]
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        count = 2 * len(lab.hosts)
-        self.workers = [lab.start(rank // 2, command, env=self._env(rank, count), **pipes) for rank in range(count)]
+        count = each * len(lab.hosts)
+        self.workers = [lab.start(rank // each, command, env=self._env(rank, count), **pipes) for rank in range(count)]
 
     def step(self, strategy: str, count: int, seconds: float = 0.0) -> list[dict[str, Any]]:
         """What each worker says after so many steps."""
@@ -49,10 +49,11 @@ class Told:
         assert [worker.wait(30) for worker in self.workers] == [0] * len(self.workers)
 
     def _env(self, rank: int, count: int) -> dict[str, str]:
-        first, here = self.lab.hosts[0], self.lab.hosts[rank // 2]
+        first, here = self.lab.hosts[0], self.lab.hosts[rank // self.each]
         return {
-            "RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_RANK": str(rank % 2), "LOCAL_WORLD_SIZE": "2",
-            "GROUP_RANK": str(rank // 2), "OMP_NUM_THREADS": "1", "MASTER_ADDR": first.address,
+            "RANK": str(rank), "WORLD_SIZE": str(count), "LOCAL_RANK": str(rank % self.each),
+            "LOCAL_WORLD_SIZE": str(self.each), "GROUP_RANK": str(rank // self.each), "OMP_NUM_THREADS": "1",
+            "MASTER_ADDR": first.address,
             "MASTER_PORT": "29500", "GLOO_SOCKET_IFNAME": here.interface,
         }  # fmt: skip
 

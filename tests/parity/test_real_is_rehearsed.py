@@ -9,6 +9,7 @@ import torch
 from tests.parity import small
 
 from gossamer.engine.crew import Crew, Result
+from gossamer.parts.codec import Brain
 from gossamer.parts.refusal import Refused
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
@@ -186,8 +187,10 @@ def compare(crew: Crew, expression: str, fabric: str) -> None:
     moved = (result.replicas - rehearsal.layout.start).abs().max()
     assert moved > 0.01, "nothing was trained, so nothing was compared"
     rounded = any(not ex.codec.sums_exactly and not ex.hub for ex in slots(strategy))  # anew at every hop of a route
-    torch.testing.assert_close(result.replicas, played.replicas, rtol=0, atol=1e-3 if rounded else 1e-12)
-    assert noted(result.steps) == noted(played.steps, 3 if rounded else 9)
+    short = any(isinstance(ex.codec, Brain) for ex in slots(strategy))  # three bits less than half precision
+    digits = 2 if short else 3
+    torch.testing.assert_close(result.replicas, played.replicas, rtol=0, atol=10.0**-digits if rounded else 1e-12)
+    assert noted(result.steps) == noted(played.steps, digits if rounded else 9)
     for replica, member in zip(rehearsal.replicas, result.members, strict=True):
         assert [desk.mass for desk in replica.desks] == [float(member[f"mass {s}"]) for s in range(len(replica.desks))]
     for slot, kept in rehearsal.hubs.items():

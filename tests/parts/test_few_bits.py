@@ -324,7 +324,8 @@ class Greedy(AdaComp):
 
     def converse(self, block: Block, memory: dict[str, Tensor], chance: Chance) -> Conversation:
         wire = next(super().converse(block, memory, chance))
-        memory["residual"][wire.meant != 0] = 0.0
+        assert wire.meant is not None
+        memory["residual"][laid_down(wire.meant) != 0] = 0.0
         heard = yield wire
         return scatter_mean(heard, block, _one_mean), wire.meant
 

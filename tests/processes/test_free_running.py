@@ -10,7 +10,12 @@ from gossamer.engine.crew import Crew
 from gossamer.strategy import CATALOG, parse, slots
 
 STEPS = 40
-SHORT = {"easgd": "easgd(every=4)", "diloco": "diloco(every=10)", "dgc": "dgc(density=0.1)"}
+SHORT = {
+    "easgd": "easgd(every=4)",
+    "diloco": "diloco(every=10)",
+    "dgc": "dgc(density=0.1)",
+    "random_k": "random_k(keep=0.3)",
+}
 
 
 def loss(parameters: torch.Tensor) -> float:

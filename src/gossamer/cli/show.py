@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from gossamer.cli.sight import Sight
     from gossamer.strategy.describe import Load
 
-HELP = """Show what a step of a strategy does: its phases, rounds, bytes and mixing. Nothing is run.
+HELP = """Show what a step of a strategy does: its phases, rounds, bytes and mixing; with a codec, whether it pays.
+
+Nothing is run, but for one thing: with --link or --task a codec's writing and reading is timed on this machine, on \
+random numbers, one thread. It pays where what it spares on the link takes longer than that.
 
 Bytes are worked out on a stand-in model of that size in 32-bit floats: eight square matrices, each with its bias, \
 and the rest as one vector. A codec that looks at shapes, or a selection by name, will differ on a real model.
@@ -25,9 +28,13 @@ many rounds. A delay is not counted in it. \
     gossamer show 'allreduce(torus)' --workers 4096
 
     gossamer show 'powersgd(rank=4)' --workers 16 --link 10Gbit --json
+
+    gossamer show one_bit --workers 4 --task digits --link 100Mbit
 """
 
-PAYS_NOTE = "whether a codec pays is not said yet: the cost of encoding is not measured"
+UNWEIGHED = "whether a codec pays is not said without --link or --task: they have its cost measured"
+WEIGHED = "writing and reading were timed on this machine, with one thread"
+PLAIN = "nothing is written in fewer bytes"
 
 
 def show(
@@ -37,6 +44,9 @@ def show(
     link: Annotated[
         str | None, typer.Option(metavar="RATE", help="Price the exchanges on a link: 1Gbit, 100Mbit/s, 125MB/s.")
     ] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Take a task's own model instead of a stand-in: digits.")
+    ] = None,
     latency: Annotated[str, typer.Option(metavar="SECONDS", help="Of that link: 100us, 1ms, 0.05.")] = "100us",
     seed: Annotated[int, typer.Option(help="Of topologies that draw their partners.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="One JSON object on stdout.")] = False,
@@ -44,7 +54,7 @@ def show(
     """Work it out, then print it or write it as JSON."""
     from gossamer.cli.sight import look
 
-    sight = look(expression, workers, seed, size, link, latency)
+    sight = look(expression, workers, seed, size, link, latency, task)
     if as_json:
         from gossamer.cli.screen import put_json
 
@@ -69,9 +79,10 @@ def _told(sight: Sight) -> dict[str, object]:
         "bytes_sent_per_member": sight.sent,
         "bytes_sent_per_member_per_step": sight.sent_per_step,
         "spectral_gap": min(gaps) if gaps else None,
-        "pays": None,
-        "pays_below_bits_per_second": None,
-        "pays_note": PAYS_NOTE,
+        "pays": sight.pays,
+        "pays_below_bits_per_second": _finite(sight.pays_below),
+        "pays_note": _note(sight),
+        "task": sight.task,
         "model_bytes": sum(tag.bytes for tag in sight.tags),
         "period": sight.timeline.periods[-1],
         "steps": [
@@ -81,6 +92,17 @@ def _told(sight: Sight) -> dict[str, object]:
         "exchanges": [_told_load(sight, load) for load in sight.loads],
         "notes": list(sight.notes),
     }
+
+
+def _note(sight: Sight) -> str:
+    if not any(load.exchange.codec.lossy for load in sight.loads):
+        return PLAIN
+    return UNWEIGHED if sight.balances is None else WEIGHED
+
+
+def _finite(number: float | None) -> float | None:
+    """JSON knows no infinity: a codec that pays on every link has no bound."""
+    return None if number == float("inf") else number
 
 
 def _told_load(sight: Sight, load: Load) -> dict[str, object]:
@@ -98,6 +120,22 @@ def _told_load(sight: Sight, load: Load) -> dict[str, object]:
         "bytes_sent_per_member_per_step": load.per_step,
         "bytes_answered_by_hub": load.answered,
         "seconds_on_link": sight.seconds(load),
+        "cost": _told_cost(sight, load.slot),
         "spectral_gap": sight.gaps[load.slot],
         "mixing_matrix": None if matrix is None else matrix.tolist(),
     }
+
+
+def _told_cost(sight: Sight, slot: int) -> dict[str, object] | None:
+    """What the codec of an exchange costs and spares, where that was measured."""
+    for each in sight.balances or ():
+        if each.slot == slot:
+            coded, dense = (None, None) if sight.link is None else each.seconds(sight.link, sight.latency)
+            return {
+                "encode_seconds": each.cost.write,
+                "decode_seconds": each.cost.read,
+                "seconds_with_codec": coded,
+                "seconds_dense": dense,
+                "pays_below_bits_per_second": _finite(each.below(sight.latency)),
+            }
+    return None

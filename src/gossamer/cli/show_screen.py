@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from rich.padding import Padding
@@ -13,6 +14,8 @@ from gossamer.cli.units import told_bytes, told_rate, told_seconds, told_workers
 from gossamer.strategy import position
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rich.console import Console, RenderableType
 
     from gossamer.cli.sight import Sight
@@ -38,6 +41,8 @@ def draw(sight: Sight) -> None:
     _part(console, _over_steps(sight), _steps(sight))
     table = _sending(sight)
     _part(console, "What it sends", *([table] if fits(console, table, INDENT) else _listed(table)))
+    if sight.balances:
+        _part(console, "Does the codec pay", *_balance(sight))
     _part(console, "How it mixes", *(_mixing(sight, load) for load in sight.loads))
     for note in sight.notes:
         console.print(Padding(Text(f"· {note}", style="dim"), (0, 0, 0, INDENT), expand=False))
@@ -97,6 +102,28 @@ def _sending(sight: Sight) -> Table:
     for load in sight.loads:
         table.add_row(*_sends(sight, load))
     return table
+
+
+def _balance(sight: Sight) -> Iterator[Text]:
+    """What writing and reading cost here, what they spare on the link, and where the two are even."""
+    for each in sight.balances or ():
+        write, read = told_seconds(each.cost.write), told_seconds(each.cost.read)
+        yield Text(f"slot {each.slot}: writing takes {write} and reading {read} on this machine, one thread")
+        if sight.link is not None:
+            coded, dense = (told_seconds(seconds) for seconds in each.seconds(sight.link, sight.latency))
+            yield Text(f"        at {told_rate(sight.link)} an exchange takes {coded} with it, {dense} without")
+    bound = sight.pays_below
+    assert bound is not None
+    if bound == 0.0:
+        yield Text("it pays on no link: it sends no less than every number as it is", "yellow")
+    else:
+        words = "on every link" if bound == inf else f"on links slower than {told_rate(bound / 8)}"
+        yield Text(f"it pays {words}", "bold")
+    if sight.pays is not None:
+        yield Text(
+            "here it does" if sight.pays else "here it does not: send the numbers as they are",
+            "green" if sight.pays else "yellow",
+        )
 
 
 def _listed(table: Table) -> list[Text]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from gossamer.cli import units
 from gossamer.cli.timeline import Timeline, timeline
+from gossamer.engine.pays import Balance, balances, below
 from gossamer.parts.refusal import real, whole
 from gossamer.parts.route import Route, Torus
 from gossamer.parts.selection import Tag
@@ -24,7 +25,7 @@ MOST_DRAWN = 8  # workers up to which a mixing matrix is printed
 
 @dataclass(frozen=True)
 class Sight:
-    """A strategy in a world, on a stand-in model, and on a link if one was named."""
+    """A strategy in a world, on a stand-in model or a task's own, and on a link if one was named."""
 
     text: str
     strategy: AnyStrategy
@@ -37,6 +38,18 @@ class Sight:
     notes: tuple[str, ...]
     link: float | None
     latency: float
+    task: str | None
+    balances: tuple[Balance, ...] | None  # of exchanges with a codec that loses something; None: not measured
+
+    @property
+    def pays_below(self) -> float | None:
+        """The bits a second below which the codecs of all exchanges together pay, as measured here."""
+        return below(self.balances, self.latency) if self.balances else None
+
+    @property
+    def pays(self) -> bool | None:
+        """Whether they do on the link."""
+        return None if self.pays_below is None or self.link is None else 8 * self.link < self.pays_below
 
     @property
     def rounds(self) -> int:
@@ -70,19 +83,33 @@ class Sight:
         return list(found.values())
 
 
-def look(text: str, workers: int, seed: int, size: str, link: str | None, latency: str) -> Sight:
+def look(
+    text: str, workers: int, seed: int, size: str, link: str | None, latency: str, task: str | None = None
+) -> Sight:
     """Work everything out, refusing what cannot be."""
     whole("show", "workers", workers, 1, 2**20)
     strategy, world = parse(text), World(workers, seed)
     fits(strategy, world)
-    tags = stand_in(units.nbytes(size))
+    tags = stand_in(units.nbytes(size)) if task is None else _tensors(task)
     rate, delay = None if link is None else units.link(link), units.seconds("latency", latency)
     real("link", "latency", delay, 0.0, 3600.0)
     found, exchanges = loads(strategy, world, tags), slots(strategy)
     gaps = tuple(spectral_gap(ex.topology, world, slot) for slot, ex in enumerate(exchanges))
     matrices = tuple(_matrix(load, world) for load in found)
     notes = tuple(dict.fromkeys(note for load in found for note in _notes(load, world)))
-    return Sight(text.strip(), strategy, world, tags, timeline(strategy), found, gaps, matrices, notes, rate, delay)
+    weighed = any(ex.codec.lossy for ex in exchanges) and (rate is not None or task is not None)
+    return Sight(
+        text.strip(), strategy, world, tags, timeline(strategy), found, gaps, matrices, notes, rate, delay, task,
+        tuple(balances(strategy, world, tags)) if weighed else None,
+    )  # fmt: skip
+
+
+def _tensors(task: str) -> tuple[Tag, ...]:
+    """The parameters of a task's model that are trained."""
+    from gossamer.tasks import build
+
+    named = build(task, 0, {}).model.named_parameters()
+    return tuple(Tag(name, tuple(each.shape), each.element_size()) for name, each in named if each.requires_grad)
 
 
 def _matrix(load: Load, world: World) -> Matrix | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec.bits import as_bytes
-from gossamer.parts.codec.sparse import pack, scatter_mean, spread
+from gossamer.parts.codec.sparse import only, pack, scatter_mean
 from gossamer.parts.codec.wire import Block, Codec, Conversation, Each, Heard, Memory, Shapes, Size, elements
 from gossamer.parts.refusal import Refused, real, whole
 
@@ -74,7 +74,7 @@ class Significant(Codec):
         least = block.beside.abs() * (self.threshold / sqrt(chance.step + 1))
         places = (~(block.flat.abs() <= least)).nonzero().squeeze(1)  # what is not a number is sent, too
         values = block.flat[places]
-        meant = spread(places, values, block)
+        meant = only(places, values, block)
         heard = yield Each(pack(places, values), meant)
         return scatter_mean(heard, block), meant
 

@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING, ClassVar
 
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec import words
-from gossamer.parts.codec.sparse import kept, scatter_mean, spread
-from gossamer.parts.codec.wire import Block, Codec, Conversation, Each, Memory, Shapes, Size, elements, wide
+from gossamer.parts.codec.sparse import kept, only, scatter_mean
+from gossamer.parts.codec.wire import (
+    Block,
+    Codec,
+    Conversation,
+    Each,
+    Memory,
+    Shapes,
+    Size,
+    elements,
+    laid_down,
+    wide,
+)
 from gossamer.parts.refusal import real, whole
 
 if TYPE_CHECKING:
@@ -39,7 +50,7 @@ class Threshold(Codec):
         places = (~(block.flat.abs() <= self.threshold)).nonzero().squeeze(1)
         values = block.flat[places]
         mine = words.written(places, values < 0) if values.isfinite().all() else words.lost(block.flat)
-        meant = spread(*self._read(mine, block), block)
+        meant = only(*self._read(mine, block), block)
         heard = yield Each(mine, meant)
         return scatter_mean(heard, block, self._read), meant
 
@@ -78,7 +89,7 @@ class Proportion(Codec):
                 means.append(mean_of_all(flat[found]))
             start += flat.numel()
         mine = words.written_with(means, places, below, block.flat)
-        meant = spread(*_two_means(mine, block), block)
+        meant = only(*_two_means(mine, block), block)
         heard = yield Each(mine, meant)
         return scatter_mean(heard, block, _two_means), meant
 
@@ -121,8 +132,8 @@ class AdaComp(Codec):
         places = reached.nonzero().squeeze(1)
         scales = [mean_of_all(peak) for peak in peaks]
         mine = words.written_with(scales, [places], [total[places] < 0], block.flat)
-        meant = spread(*_one_mean(mine, block), block)
-        memory["residual"] = total - meant  # before anybody answers: with a delay the next send comes first
+        meant = only(*_one_mean(mine, block), block)
+        memory["residual"] = total - laid_down(meant)  # before anybody answers: with a delay the next send comes first
         heard = yield Each(mine, meant)
         return scatter_mean(heard, block, _one_mean), meant
 

@@ -16,6 +16,7 @@ from gossamer.parts.codec.wire import (
     Each,
     Heard,
     Mean,
+    Meant,
     Memory,
     Shapes,
     Size,
@@ -47,7 +48,7 @@ class TopK(Codec):
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         places = largest(block, block.flat, self.keep)
         values = block.flat[places]
-        meant = spread(places, values, block)
+        meant = only(places, values, block)
         heard = yield Each(pack(places, values), meant)
         return scatter_mean(heard, block), meant
 
@@ -72,7 +73,7 @@ class RandomK(Codec):
         values = block.flat[places]
         if block.flat.numel() and not block.flat.norm(p=float("inf")).isfinite():
             values.fill_(float("nan"))
-        meant = spread(places, values, block)
+        meant = only(places, values, block)
         heard = yield Mean(values, meant)
         return spread(places, heard.one(), block), meant
 
@@ -130,7 +131,7 @@ class DGC(Codec):
         if self.masking:
             memory["momentum"][places] = 0
         heard = yield Each(pack(places, values))
-        return scatter_mean(heard, block), spread(places, values, block)
+        return scatter_mean(heard, block), only(places, values, block)
 
     def _clipped(self, block: Block) -> Tensor:
         """The gradient, or what is left of a long one; what is not finite stays so."""
@@ -225,6 +226,15 @@ def spread(places: Tensor, values: Tensor, block: Block) -> Tensor:
     full = block.flat.new_zeros(block.flat.shape)
     full[places] = values
     return full
+
+
+def only(places: Tensor, values: Tensor, block: Block) -> Meant:
+    """The same, not laid down."""
+
+    def add(into: Tensor, weight: float) -> None:
+        into[places] += weight * values
+
+    return Meant(add, block.flat)
 
 
 Read = Callable[["Tensor", Block], "tuple[Tensor, Tensor]"]  # the places and values of a body
