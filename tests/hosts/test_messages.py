@@ -96,6 +96,7 @@ def test_without_a_key_or_with_two_nobody_trains(lab: Lab, tmp_path: Path) -> No
             assert re.search(rf"gossamer: rank \d: messages: .*{reason}", complained), complained
 
 
+@pytest.mark.long
 def test_a_host_whose_link_goes_down_is_named_and_who_waits_for_nobody_goes_on(lab: Lab, tmp_path: Path) -> None:
     secret.made(tmp_path / "key")
     workers = begin(lab, "gossip_pull", 2_000, [tmp_path / "key"] * 2, pace=0.01)

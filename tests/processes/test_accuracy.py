@@ -34,7 +34,7 @@ FAMILY = [entry for entry in CATALOG if relaxed(entry.make())]
 RATES = {  # where an entry's own numbers change how long a step is
     "eamsgd": 0.005,  # a momentum of 0.99 counts every gradient a hundred times
 }
-USUAL = {"downpour", "softsync", "backup_workers", "easgd", "local_sgd", "gossip_pull", "sgp"}  # one of each kind
+USUAL = {"downpour", "softsync", "easgd", "local_sgd", "gossip_pull"}  # one of each kind
 CALMER = {  # all-reduce, too, takes twice the steps of half the length beside them
     "softsync",  # three of four gradients are one update old, which rings at the usual rate: 0.88 and 0.96 in turn
     "backup_workers",  # averages fewer gradients, so that one step's chance counts for more

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
 from tests.processes.living import left, none_runs, pids, shared, soon
 from tests.processes.test_faults import SCRIPT, started
 
@@ -56,43 +56,40 @@ def test_it_is_told_within_ten_seconds(tmp_path: Path) -> None:
     assert not left(before)
 
 
-def test_wherever_it_is_missed_it_is_told(tmp_path: Path) -> None:
+SCENES = [
+    ("stops", 0, "allreduce", "torch", " in step 4: member 0 has not entered exchange 0 (gradients over Complete())"),
+    ("averages", 1, "local_sgd", "auto", " in step 5: member 1 has not entered the average of all members"),
+    ("prepares", 1, "allreduce", "auto", ": member 1 has not come to prepare"),
+]
+MORE = [
+    ("sleeps", 1, "parameter_server", "auto", " in step 4: member 1 has not entered exchange 0 (gradients over "),
+    ("made before", 0, "allreduce", "auto", ": member 0 has not come to prepare"),
+    ("starts alike", 0, "allreduce", "shared", " at the first parameters, where all have come"),
+    ("is stopped there", 0, "allreduce", "torch", " at the making of a fabric, where all have come"),
+]
+
+
+@pytest.mark.parametrize(
+    ("how", "who", "strategy", "fabric", "words"),
+    [*SCENES, *(pytest.param(*scene, marks=pytest.mark.long) for scene in MORE)],
+    ids=lambda each: each if isinstance(each, str) and not each.startswith((" ", ":")) else "",
+)
+def test_wherever_it_is_missed_it_is_told(
+    how: str, who: int, strategy: str, fabric: str, words: str, tmp_path: Path
+) -> None:
     """Over torch, at a hub, in an average, before the first step; stopped, or somewhere else."""
-    scenes = [
-        (
-            "stops",
-            0,
-            "allreduce",
-            "torch",
-            " in step 4: member 0 has not entered exchange 0 (gradients over Complete())",
-        ),
-        ("sleeps", 1, "parameter_server", "auto", " in step 4: member 1 has not entered exchange 0 (gradients over "),
-        ("averages", 1, "local_sgd", "auto", " in step 5: member 1 has not entered the average of all members"),
-        ("prepares", 1, "allreduce", "auto", ": member 1 has not come to prepare"),
-        ("made before", 0, "allreduce", "auto", ": member 0 has not come to prepare"),
-        ("starts alike", 0, "allreduce", "shared", " at the first parameters, where all have come"),
-        ("is stopped there", 0, "allreduce", "torch", " at the making of a fabric, where all have come"),
-    ]
     before = shared()
-
-    def play(scene: tuple[str, int, str, str, str]) -> tuple[list[str], float]:
-        folder = tmp_path / scene[0]
-        folder.mkdir()
-        return missing(folder, *scene[:4], HASTE, scene[4])
-
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(play, scenes))
-    for (how, who, _, _, words), (lines, took) in zip(scenes, found, strict=True):
-        speaks = who if how == "starts alike" else 1 - who  # a thread of its own says where it is
-        start = rf"gossamer: member {speaks} has waited \d+ s" + re.escape(words)
-        at = next((n for n, line in enumerate(lines) if re.match(start, line)), None)
-        assert at is not None, lines
-        lines = lines[at:]
-        assert took < 6
-        if how in ("stops", "is stopped there"):
-            assert lines[1] == "member 0 is stopped (SIGSTOP)"
-        elif how not in ("prepares", "made before"):
-            assert lines[1] == f"member {who} is here:" and NEVER in lines, lines
+    lines, took = missing(tmp_path, how, who, strategy, fabric, HASTE, words)
+    speaks = who if how == "starts alike" else 1 - who  # a thread of its own says where it is
+    start = rf"gossamer: member {speaks} has waited \d+ s" + re.escape(words)
+    at = next((n for n, line in enumerate(lines) if re.match(start, line)), None)
+    assert at is not None, lines
+    lines = lines[at:]
+    assert took < 6
+    if how in ("stops", "is stopped there"):
+        assert lines[1] == "member 0 is stopped (SIGSTOP)"
+    elif how not in ("prepares", "made before"):
+        assert lines[1] == f"member {who} is here:" and NEVER in lines, lines
     assert not left(before)
 
 

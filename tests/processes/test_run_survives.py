@@ -45,7 +45,10 @@ def test_the_others_train_to_their_end(strategy: str, fabric: str, tmp_path: Pat
     assert said.count("ValueError: the numbers of this rank went wrong") == said.count("Traceback") == 1
 
 
-@pytest.mark.parametrize(("strategy", "fabric", "size"), [("adpsgd", "messages", 4), ("ssp(4)", "auto", 3)])
+@pytest.mark.parametrize(
+    ("strategy", "fabric", "size"),
+    [pytest.param("adpsgd", "messages", 4, marks=pytest.mark.long), ("ssp(4)", "auto", 3)],
+)
 def test_an_average_is_that_of_those_who_are_left(strategy: str, fabric: str, size: int, tmp_path: Path) -> None:
     """The first member dies when all have met for it; in shared memory nobody takes even a hub along."""
     code, said = run(tmp_path, strategy, fabric, "dies in an average", 0, size)
