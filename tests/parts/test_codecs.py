@@ -16,9 +16,11 @@ from gossamer.parts.codec import (
     DGC,
     AdaComp,
     Block,
+    Brain,
     Codec,
     Conversation,
     Each,
+    ErrorFeedback,
     Half,
     Max,
     Mean,
@@ -132,6 +134,22 @@ def test_a_sampled_bound_finds_the_largest_all_the_same(kind: str, keep: float, 
     assert len(places) == len(places.unique()) == wanted
     sizes = flat.abs().nan_to_num(float("inf"))  # what is no number is larger than everything
     assert sizes[places].sort(descending=True).values.equal(sizes.topk(wanted).values)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("codec", [ErrorFeedback(Half()), ErrorFeedback(Brain())], ids=repr)
+def test_what_is_in_16_bits_already_is_sent_all_the_same(codec: Codec, dtype: torch.dtype) -> None:
+    """What is kept back is written over where the numbers were, and the wire must not lie there."""
+    flat, memory = torch.tensor([1.0, 2.0, -3.0], dtype=dtype), dict[str, Tensor]()
+    for step in range(2):
+        talk = exchange(codec, [Block(flat, ((3,),))], everybody([1.0]), [memory], step)
+        assert torch.equal(talk.mixed[0], flat)
+
+
+def test_a_long_gradient_in_16_bits_is_cut_to_length() -> None:
+    flat = torch.full((512,), 4163.0, dtype=torch.float16)  # longer than 65,504, which 16 bits can hold
+    talk = exchange(DGC(1.0, 0.0, clip=1.0), [Block(flat, ((512,),), members=4)], everybody([1.0]), [{}])
+    assert float(talk.mixed[0].float().norm()) == pytest.approx(0.5, rel=1e-2)
 
 
 def test_dgc_warms_up_in_the_stages_of_the_paper() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.distributed as dist
 from tests.laws.lockstep import everybody, exchange
 from tests.processes.pool import Member, everywhere
 from torch import Tensor, nn
@@ -136,6 +137,36 @@ def test_what_is_no_all_reduce_of_gradients_is_refused(member: Member) -> None:
     for text in ("gossip_pull", "local_sgd", "ako", "Exchange(where=Named('*'), codec=Half())"):
         with pytest.raises(gossamer.Refused, match="more than all-reduces of gradients"):
             gossamer.as_comm_hook(text)
+
+
+@everywhere(worlds=(2,), fabrics=("torch",))
+def test_tensors_that_nobody_carries_are_told(member: Member) -> None:
+    matrices = "Exchange(codec=Half(), where=Dims(least=2))"
+    for text in (matrices, f"{matrices} + Exchange(where=Dims(least=3))"):
+        with pytest.raises(RuntimeError, match="some gradients are carried by no exchange, or by two"):
+            trained(gossamer.as_comm_hook(text, dense_steps=1), member.rank)
+
+
+@everywhere(worlds=(4,), fabrics=("torch",))
+def test_groups_of_some_members_stay_among_themselves(member: Member) -> None:
+    """Each pair makes its own hook, in its own time; what a pair averages is its own."""
+    pair = [dist.new_group([0, 1]), dist.new_group([2, 3])][member.rank // 2]
+    model = nn.Linear(3, 1, bias=False)
+    nn.init.constant_(model.weight, 1.0)
+    wrapped = DistributedDataParallel(model, process_group=pair)
+    wrapped.register_comm_hook(None, gossamer.as_comm_hook("half", group=pair))
+    for _ in range(4):
+        wrapped.zero_grad()
+        wrapped(torch.full((1, 3), float(member.rank))).sum().backward()
+        assert model.weight.grad is not None
+        assert model.weight.grad.flatten().tolist() == [[0.5, 2.5][member.rank // 2]] * 3
+
+
+@everywhere(worlds=(2,), fabrics=("torch",))
+def test_a_state_of_another_codec_is_refused(member: Member) -> None:
+    kept = gossamer.as_comm_hook("one_bit").state_dict()
+    with pytest.raises(gossamer.Refused, match="this was kept by"):
+        gossamer.as_comm_hook("half").load_state_dict(kept)
 
 
 def test_without_a_process_group_it_is_refused() -> None:

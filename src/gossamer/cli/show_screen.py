@@ -114,7 +114,9 @@ def _balance(sight: Sight) -> Iterator[Text]:
             yield Text(f"        at {told_rate(sight.link)} an exchange takes {coded} with it, {dense} without")
     bound = sight.pays_below
     assert bound is not None
-    if bound == 0.0:
+    if bound == 0.0 and sight.pays:
+        yield Text("it sends no less than every number as it is, but in fewer rounds", "bold")
+    elif bound == 0.0:
         yield Text("it pays on no link: it sends no less than every number as it is", "yellow")
     else:
         words = "on every link" if bound == inf else f"on links slower than {told_rate(bound / 8)}"

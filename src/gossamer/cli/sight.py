@@ -49,7 +49,10 @@ class Sight:
     @property
     def pays(self) -> bool | None:
         """Whether they do on the link."""
-        return None if self.pays_below is None or self.link is None else 8 * self.link < self.pays_below
+        if not self.balances or self.link is None:
+            return None
+        seconds = [each.seconds(self.link, self.latency) for each in self.balances]
+        return sum(coded for coded, _ in seconds) < sum(dense for _, dense in seconds)
 
     @property
     def rounds(self) -> int:

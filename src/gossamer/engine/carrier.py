@@ -63,12 +63,12 @@ class Carrier:
         while not future.done():
             self._next()
 
-    def close(self) -> None:
-        """Perform what was handed over, then end the thread."""
+    def close(self, patience: float | None = None) -> None:
+        """Perform what was handed over, then end the thread, or leave it after so many seconds."""
         if self._thread is not None:
             self._closing = True
             self._news.release()
-            self._thread.join()
+            self._thread.join(patience)
             self._thread = None
 
     def _next(self) -> None:

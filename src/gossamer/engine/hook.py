@@ -5,6 +5,7 @@ DDP owns buckets and their order; here is who remembers what for each of them, a
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
 from inspect import Parameter, Signature
 from typing import Any
@@ -23,9 +24,11 @@ from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused, whole
 from gossamer.parts.selection import Bytes, Dims, Everything, Selection, Tag
 from gossamer.parts.topology import Complete
+from gossamer.replica.layout import dense, flat_of
 from gossamer.strategy import Exchange, Strategy, parse
 
 Shares = list[tuple[Codec, Selection]]
+PATIENCE = 5.0  # seconds for a talk that is under way when python ends
 SETTLED = 2  # steps after which DDP has laid its buckets out for good
 
 
@@ -60,8 +63,8 @@ class CommHook:
         self._seed, self._dense_steps, self._failed = seed, dense_steps, None  # type: int, int, Exception | None
         self._memories: dict[int, list[Memory]] = {}
         self.shapes: dict[int, tuple[tuple[int, ...], ...]] = {}  # of the tensors in each bucket, once they stay
-        ranks = dist.get_process_group_ranks(group or dist.group.WORLD)
-        self._executor, self._carrier = Executor(dist.new_group(ranks)), Carrier()
+        self._executor, self._carrier = Executor(_apart(group)), Carrier()
+        weakref.finalize(self, self._carrier.close, PATIENCE)  # a thread that is still at it cannot end with python
 
     def __call__(self, state: object, bucket: GradBucket) -> torch.futures.Future[Tensor]:
         """Begin to average a bucket; DDP waits for it before the optimizer steps."""
@@ -69,7 +72,7 @@ class CommHook:
         shapes = tuple(tuple(parameter.shape) for parameter in bucket.parameters())
         beside = None
         if any(codec.looks_beside for codec, _ in self.shares):
-            beside = torch.cat([parameter.detach().reshape(-1) for parameter in bucket.parameters()])
+            beside = torch.cat([_lying(parameter.detach()) for parameter in bucket.parameters()])
         self.step += bucket.is_last()
         devices: list[int | str | torch.device] | None = [flat.device] if flat.is_cuda else None
         ended: torch.futures.Future[Tensor | Exception] = torch.futures.Future(devices=devices)
@@ -78,6 +81,8 @@ class CommHook:
             try:
                 if self._failed is not None:  # nobody knows what the others are at
                     raise self._failed
+                if flat.layout is not torch.strided:
+                    raise Refused("as_comm_hook: a gradient is sparse", "nn.Embedding(..., sparse=False)")
                 ended.set_result(self._averaged(Block(flat, shapes, beside, self._executor.size), number, step))
             except Exception as error:
                 self._failed = error
@@ -90,28 +95,42 @@ class CommHook:
         return ended.then(_outcome)
 
     def state_dict(self) -> dict[str, Any]:
-        """What was kept back so far in which bucket, and how many steps were taken; tensors are not copied."""
-        memories = {number: list(kept) for number, kept in self._memories.items()}
-        return {"step": self.step, "shapes": dict(self.shapes), "memories": memories}
+        """A copy of what was kept back so far in which bucket, and how many steps were taken."""
+        memories = {number: _copied(kept) for number, kept in self._memories.items()}
+        return {"written": repr(self.shares), "step": self.step, "shapes": dict(self.shapes), "memories": memories}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` told, with the same model and number of workers; the first steps are dense."""
+        if state["written"] != repr(self.shares):
+            raise Refused(f"as_comm_hook: this was kept by {state['written']}", "as_comm_hook with the same")
         self.step = self._begun = int(state["step"])
-        self.shapes = {int(number): shapes for number, shapes in state["shapes"].items()}
-        self._memories = {int(number): [dict(one) for one in kept] for number, kept in state["memories"].items()}
+        self.shapes = {int(number): tuple(map(tuple, shapes)) for number, shapes in state["shapes"].items()}
+        self._memories = {int(number): _copied(kept) for number, kept in state["memories"].items()}
 
     def _averaged(self, block: Block, number: int, step: int) -> Tensor:
         chance = Chance(self._seed, number, step, self._executor.member)
         if step < self._begun + self._dense_steps:
             return self._talk(Dense(), block, {}, chance)
         if self.shapes.setdefault(number, block.shapes) != block.shapes:
-            raise RuntimeError(f"DDP has laid bucket {number} out anew in step {step}; raise dense_steps")
+            loaded = " since what was loaded was kept" if self._begun else ""
+            raise RuntimeError(f"DDP has laid bucket {number} out anew in step {step}{loaded}; raise dense_steps")
         memories = self._memories.setdefault(number, [{} for _ in self.shares])
-        if len(self.shares) == 1:
+        for memory in memories:
+            memory |= {
+                name: kept.to(block.flat.device) for name, kept in memory.items()
+            }  # loaded ones may lie elsewhere
+        if isinstance(self.shares[0][1], Everything) and len(self.shares) == 1:
             return self._talk(self.shares[0][0], block, memories[0], chance)
-        mixed, tags = torch.empty_like(block.flat), [Tag("", shape) for shape in block.shapes]
-        for (codec, where), memory in zip(self.shares, memories, strict=True):
-            if places := where.pick(tags):
+        tags = [Tag("", shape, block.flat.element_size()) for shape in block.shapes]
+        picked = [where.pick(tags) for _, where in self.shares]
+        if sorted(place for places in picked for place in places) != list(range(len(tags))):
+            raise Refused(
+                "as_comm_hook: some gradients are carried by no exchange, or by two",
+                "exchanges whose where= take each tensor once, as Dims(least=2) and Dims(most=1)",
+            )
+        mixed = torch.empty_like(block.flat)
+        for (codec, _), places, memory in zip(self.shares, picked, memories, strict=True):
+            if places:
                 heard = self._talk(codec, _chosen(block, places), memory, chance)
                 shapes = tuple(block.shapes[place] for place in places)
                 into = list(block.tensors(mixed))
@@ -147,6 +166,26 @@ class CommHook:
                 part = body / by.size
                 dist.all_reduce(part, dist.ReduceOp.SUM, by.group)
                 return Heard(whole=part)
+
+
+def _apart(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
+    """A process group of the same members, with the same backend and as patient; only they need to call this."""
+    parent = group or dist.group.WORLD
+    ranks, kind = dist.get_process_group_ranks(parent), dist.get_backend(parent)
+    options = parent._get_backend(torch.device("cuda" if kind == "nccl" else "cpu")).options  # type: ignore[union-attr]
+    alone = len(ranks) < dist.get_world_size()
+    made = dist.new_group(ranks, options._timeout, kind, use_local_synchronization=alone)
+    assert isinstance(made, dist.ProcessGroup)
+    return made
+
+
+def _lying(tensor: Tensor) -> Tensor:
+    """A parameter as DDP lays its gradient: in the order in which it lies, if it lies densely."""
+    return flat_of(tensor) if dense(tensor) else tensor.reshape(-1)
+
+
+def _copied(memories: Sequence[Memory]) -> list[Memory]:
+    return [{name: tensor.clone() for name, tensor in memory.items()} for memory in memories]
 
 
 def _outcome(ended: torch.futures.Future[Tensor | Exception]) -> Tensor:

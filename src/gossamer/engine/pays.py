@@ -58,12 +58,15 @@ class Balance:
 
 
 def below(balances: Sequence[Balance], latency: float) -> float:
-    """The bits a second below which what is spared on the link is worth what it costs, of exchanges one by one."""
+    """The bits a second below which what is spared on the link is worth what it costs, of exchanges one by one.
+
+    0 also where it pays on fast links alone, by fewer rounds: ask for the seconds there.
+    """
     spared = sum(each.dense_passed - each.passed for each in balances)
     spent = sum(each.cost.write + each.cost.read + (each.rounds - each.dense_rounds) * latency for each in balances)
-    if spared <= 0:
-        return 0.0
-    return 8 * spared / spent if spent > 0 else inf
+    if spent > 0:
+        return max(0.0, 8 * spared / spent)
+    return inf if spared >= 0 else 0.0
 
 
 def balances(strategy: AnyStrategy, world: World, tags: Sequence[Tag]) -> list[Balance]:

@@ -87,7 +87,7 @@ class Layout:
         self.tags = tuple(Tag(name, tuple(p.shape), p.element_size()) for name, p in named)
         self.names = tuple(tag.name for tag in self.tags)
         self.length = _ends(self.tags)[-1]
-        kept = [as_they_lie and not p.is_contiguous() and _dense(p) for _, p in named]
+        kept = [as_they_lie and not p.is_contiguous() and dense(p) for _, p in named]
         self._strides = [p.stride() if keep else None for (_, p), keep in zip(named, kept, strict=True)]
         self.start = torch.cat(
             [flat_of(p.detach()) if keep else p.detach().reshape(-1) for (_, p), keep in zip(named, kept, strict=True)]
@@ -120,7 +120,7 @@ def _named(model: nn.Module | Sequence[tuple[str, Tensor]]) -> Iterable[tuple[st
     return model.named_parameters() if isinstance(model, nn.Module) else model
 
 
-def _dense(tensor: Tensor) -> bool:
+def dense(tensor: Tensor) -> bool:
     """Whether a tensor fills its memory without gaps or overlaps, in whatever order (channels last)."""
     sides = sorted((stride, side) for stride, side in zip(tensor.stride(), tensor.shape, strict=True) if side > 1)
     filled = 1

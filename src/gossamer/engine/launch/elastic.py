@@ -165,7 +165,7 @@ def _stoppable() -> Iterator[None]:
     usual = signal.set_wakeup_fd(heard, warn_on_full_buffer=False)  # the number of every signal, whoever handles it
     try:
         yield
-    except (Refused, WorkerFailed, Stopped):
+    except (WorkerFailed, Stopped):
         raise
     except Exception:
         with suppress(BlockingIOError):

@@ -90,8 +90,8 @@ def put_desks(strand: Strand, desks: Sequence[Tree]) -> None:
     """Memories, masses and places at hubs."""
     device = strand.replica.parameters.device
     for desk, old in zip(strand.replica.desks, desks, strict=True):
-        desk.memory = {name: tensor.to(device) for name, tensor in old["memory"].items()}
-        desk.inbox = None if old["inbox"] is None else old["inbox"].to(device)
+        desk.memory = {name: tensor.to(device, copy=True) for name, tensor in old["memory"].items()}  # written over
+        desk.inbox = None if old["inbox"] is None else old["inbox"].to(device, copy=True)
         for name in NUMBERS:
             setattr(desk, name, old[name])
 

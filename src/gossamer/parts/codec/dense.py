@@ -74,7 +74,7 @@ class Brain(Codec):
 
 def _shortened(block: Block, kind: torch.dtype) -> Conversation:
     """Every element in a shorter type, and back."""
-    short = block.flat.to(kind)
+    short = block.flat.to(kind, copy=True)  # even where it is that already: what is kept back is written over
     meant = Meant(lambda into, weight: into.add_(short, alpha=weight), block.flat)
     heard = yield Mean(short, meant)
     return heard.one().to(block.flat.dtype), meant

@@ -22,6 +22,7 @@ from gossamer.parts.codec.wire import (
     Size,
     elements,
     exactly,
+    wide,
 )
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import flag, real, whole
@@ -136,8 +137,11 @@ class DGC(Codec):
     def _clipped(self, block: Block) -> Tensor:
         """The gradient, or what is left of a long one; what is not finite stays so."""
         most = self.clip / block.members**0.5
-        length = block.flat.norm() if most else None
-        return block.flat if length is None or length <= most else block.flat * (most / length)
+        length = block.flat.norm(dtype=wide(block.flat)) if most else None
+        if length is None or length <= most:
+            return block.flat
+        cut: Tensor = block.flat.to(length.dtype) * (most / length)
+        return cut.to(block.flat.dtype)
 
     def _accumulate(self, gradient: Tensor, memory: Memory) -> Tensor:
         if "momentum" not in memory:

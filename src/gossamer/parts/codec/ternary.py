@@ -45,7 +45,9 @@ class Ternary(Codec):
 
         parts = list(block.tensors())
         bounds, peaks = zip(*map(self._sizes, parts), strict=True) if parts else ((), ())
-        scales = (yield Max(torch.stack(peaks) if peaks else block.flat.new_zeros(0))).one()
+        mine = torch.stack(peaks) if peaks else block.flat.new_zeros(0)
+        endless = mine.new_full((), float("inf"))  # a maximum may pass over what is no number, and never over this
+        scales = (yield Max(mine.where(mine.isfinite(), endless))).one()
         body = pack_bits(_drawn(block, bounds, scales, chance), 2)
 
         def add(body: Tensor, into: Tensor, weight: float) -> None:
