@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from gossamer.parts.chance import Chance
-from gossamer.parts.codec.wire import Block, Codec, Conversation, Mean, Memory, Shapes, Size, exactly
+from gossamer.parts.codec.wire import Block, Codec, Conversation, Mean, Meant, Memory, Shapes, Size, exactly
 from gossamer.parts.refusal import whole
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ class PowerSGD(Codec):
         heard = yield Mean(_joined(mine))
         right = list(_parted(heard.one(), [tuple(q.shape) for q in mine]))
         memory.update({f"factor {place}": q.clone() for place, q in enumerate(right)})
-        return heard.once("product", lambda: _products(left, right)), _products(left, mine)
+        meant = Meant(lambda into, weight: _add(left, mine, block, into, weight), block.flat)
+        return heard.once("product", lambda: _products(left, right, block)), meant
 
     def _start(self, m: Tensor, place: int, memory: Memory, chance: Chance) -> Tensor:
         known = memory.get(f"factor {place}")
@@ -78,5 +79,17 @@ def _parted(flat: Tensor, shapes: list[tuple[int, int]] | list[tuple[int, ...]])
     return Block(flat, tuple(shapes)).tensors()
 
 
-def _products(left: list[Tensor], right: list[Tensor]) -> Tensor:
-    return _joined([p @ q.T for p, q in _pairs(left, right)])
+def _products(left: list[Tensor], right: list[Tensor], block: Block) -> Tensor:
+    """Each tensor as the product of its factors, laid where it belongs."""
+    import torch
+
+    whole = torch.empty_like(block.flat)
+    for part, p, q in zip(block.tensors(whole), left, right, strict=True):
+        torch.mm(p, q.T, out=part.view(matrix(tuple(part.shape))))
+    return whole
+
+
+def _add(left: list[Tensor], right: list[Tensor], block: Block, into: Tensor, weight: float) -> None:
+    """Add so much of these products."""
+    for part, p, q in zip(block.tensors(into), left, right, strict=True):
+        part.view(matrix(tuple(part.shape))).addmm_(p, q.T, alpha=weight)
