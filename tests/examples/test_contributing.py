@@ -56,6 +56,7 @@ def test_the_laws_take_the_new_codec_in(copy: Path) -> None:
     assert int(re.findall(r"(\d+) passed", done.stdout)[0]) >= 5
 
 
+@pytest.mark.long
 def test_the_class_passes_strict_types(copy: Path) -> None:
     """In the project's own cache, where everything but the class is known already."""
     file = copy / "src/gossamer/parts/codec/sixteen.py"

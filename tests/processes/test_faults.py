@@ -73,7 +73,7 @@ def stopped(folder: Path, rank: int) -> float:
     [
         pytest.param("raises", 0, 2, "torch", marks=pytest.mark.long),
         ("raises", 1, 3, "shared"),
-        ("dies", 2, 3, "torch"),
+        pytest.param("dies", 2, 3, "torch", marks=pytest.mark.long),
     ],
 )
 def test_train_ends_with_the_first_failure(how: str, who: int, workers: int, fabric: str, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_train_ends_when_it_is_asked_to(tmp_path: Path) -> None:
     [
         pytest.param("raises", 2, 3, "torch", marks=pytest.mark.long),
         ("dies", 0, 2, "shared"),
-        ("leaves", 1, 2, "shared"),
+        pytest.param("leaves", 1, 2, "shared", marks=pytest.mark.long),
     ],
 )
 def test_run_ends_with_the_first_failure(how: str, who: int, size: int, fabric: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from tests.processes.living import left, shared
 
 ROOT = str(Path(__file__).parent.parent.parent)
@@ -24,6 +25,7 @@ HUB = re.compile(
 )
 
 
+@pytest.mark.long
 def test_a_hub_without_memory_for_what_its_optimizer_remembers_says_so_in_bytes(tmp_path: Path) -> None:
     """Where the centre alone fits, one that also remembers two numbers for each parameter does not."""
     before, pipe, limited = shared(), subprocess.PIPE, LIMITED.replace("30_000", "180_000")

@@ -11,6 +11,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from gossamer.engine.launch.failure import notes_in
 from gossamer.engine.launch.start import environment, start
 
@@ -96,6 +98,7 @@ def test_a_member_takes_its_shard_of_the_hub_along(tmp_path: Path) -> None:
         scene.end()
 
 
+@pytest.mark.long
 def test_where_a_server_keeps_the_hub_the_others_train_on(tmp_path: Path) -> None:
     scene, rest = Scene(tmp_path, "outliving", 3, servers=1), {0, 2}
     try:
