@@ -22,12 +22,11 @@ from gossamer.parts.chance import Chance
 from gossamer.parts.codec import Block, Codec, Dense, Each, Heard, Max, Mean, Memory, Wire
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused, whole
-from gossamer.parts.selection import Bytes, Dims, Everything, Selection, Tag
+from gossamer.parts.selection import Bytes, Dims, Everything, Tag
 from gossamer.parts.topology import Complete
 from gossamer.replica.layout import dense, flat_of
-from gossamer.strategy import Exchange, Strategy, parse
+from gossamer.strategy import Exchange, Strategy, as_strategy, parse
 
-Shares = list[tuple[Codec, Selection]]
 PATIENCE = 5.0  # seconds for a talk that is under way when python ends
 SETTLED = 2  # steps after which DDP has laid its buckets out for good
 
@@ -44,7 +43,7 @@ def as_comm_hook(
     if not dist.is_initialized():
         raise Refused("as_comm_hook: there is no process group yet", "call it after init_process_group")
     whole("as_comm_hook", "dense_steps", dense_steps, 0, 2**31)
-    return CommHook(_shares(codec), group, seed, dense_steps)
+    return CommHook(_exchanges(codec), group, seed, dense_steps)
 
 
 class CommHook:
@@ -57,9 +56,11 @@ class CommHook:
     # DDP looks at the names, and takes only types that are no text
     __signature__ = Signature([Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("state", "bucket")])
 
-    def __init__(self, shares: Shares, group: dist.ProcessGroup | None, seed: int, dense_steps: int) -> None:
+    def __init__(
+        self, exchanges: tuple[Exchange, ...], group: dist.ProcessGroup | None, seed: int, dense_steps: int
+    ) -> None:
         self.__name__ = self.__qualname__ = "gossamer"  # DDP asks for them
-        self.shares, self.step, self._begun = shares, 0, 0
+        self.exchanges, self.step, self._begun = exchanges, 0, 0
         self._seed, self._dense_steps, self._failed = seed, dense_steps, None  # type: int, int, Exception | None
         self._memories: dict[int, list[Memory]] = {}
         self.shapes: dict[int, tuple[tuple[int, ...], ...]] = {}  # of the tensors in each bucket, once they stay
@@ -71,7 +72,7 @@ class CommHook:
         flat, number, step = bucket.buffer(), bucket.index(), self.step
         shapes = tuple(tuple(parameter.shape) for parameter in bucket.parameters())
         beside = None
-        if any(codec.looks_beside for codec, _ in self.shares):
+        if any(exchange.codec.looks_beside for exchange in self.exchanges):
             beside = torch.cat([_lying(parameter.detach()) for parameter in bucket.parameters()])
         self.step += bucket.is_last()
         devices: list[int | str | torch.device] | None = [flat.device] if flat.is_cuda else None
@@ -97,11 +98,11 @@ class CommHook:
     def state_dict(self) -> dict[str, Any]:
         """A copy of what was kept back so far in which bucket, and how many steps were taken."""
         memories = {number: _copied(kept) for number, kept in self._memories.items()}
-        return {"written": repr(self.shares), "step": self.step, "shapes": dict(self.shapes), "memories": memories}
+        return {"written": repr(self.exchanges), "step": self.step, "shapes": dict(self.shapes), "memories": memories}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from what `state_dict` told, with the same model and number of workers; the first steps are dense."""
-        if state["written"] != repr(self.shares):
+        if state["written"] != repr(self.exchanges):
             raise Refused(f"as_comm_hook: this was kept by {state['written']}", "as_comm_hook with the same")
         self.step = self._begun = int(state["step"])
         self.shapes = {int(number): tuple(map(tuple, shapes)) for number, shapes in state["shapes"].items()}
@@ -114,24 +115,25 @@ class CommHook:
         if self.shapes.setdefault(number, block.shapes) != block.shapes:
             loaded = " since what was loaded was kept" if self._begun else ""
             raise RuntimeError(f"DDP has laid bucket {number} out anew in step {step}{loaded}; raise dense_steps")
-        memories = self._memories.setdefault(number, [{} for _ in self.shares])
+        memories = self._memories.setdefault(number, [{} for _ in self.exchanges])
         for memory in memories:
             memory |= {
                 name: kept.to(block.flat.device) for name, kept in memory.items()
             }  # loaded ones may lie elsewhere
-        if isinstance(self.shares[0][1], Everything) and len(self.shares) == 1:
-            return self._talk(self.shares[0][0], block, memories[0], chance)
+        first, *more = self.exchanges
+        if isinstance(first.where, Everything) and not more:
+            return self._talk(first.codec, block, memories[0], chance)
         tags = [Tag("", shape, block.flat.element_size()) for shape in block.shapes]
-        picked = [where.pick(tags) for _, where in self.shares]
+        picked = [exchange.where.pick(tags) for exchange in self.exchanges]
         if sorted(place for places in picked for place in places) != list(range(len(tags))):
             raise Refused(
                 "as_comm_hook: some gradients are carried by no exchange, or by two",
                 "exchanges whose where= take each tensor once, as Dims(least=2) and Dims(most=1)",
             )
         mixed = torch.empty_like(block.flat)
-        for (codec, _), places, memory in zip(self.shares, picked, memories, strict=True):
+        for exchange, places, memory in zip(self.exchanges, picked, memories, strict=True):
             if places:
-                heard = self._talk(codec, _chosen(block, places), memory, chance)
+                heard = self._talk(exchange.codec, _chosen(block, places), memory, chance)
                 shapes = tuple(block.shapes[place] for place in places)
                 into = list(block.tensors(mixed))
                 for place, part in zip(places, Block(heard, shapes).tensors(), strict=True):
@@ -208,23 +210,16 @@ def _chosen(block: Block, places: Sequence[int]) -> Block:
     return Block(of(block.flat), shapes, beside, block.members)
 
 
-def _shares(given: Codec | str) -> Shares:
-    """Which codec carries which tensors; every tensor is carried once."""
-    if isinstance(given, Codec):
-        shares: Shares = [(given, Everything())]
-    else:
-        strategy = parse(given)
-        exchanges = strategy.exchanges if isinstance(strategy, Strategy) else ()
-        if not exchanges or not all(map(_plain, exchanges)):
-            raise Refused(
-                f"as_comm_hook: {given} is more than all-reduces of gradients at every step",
-                "as_comm_hook('Exchange(codec=...)'), or gossamer.prepare, which plays any strategy",
-            )
-        shares = [(ex.codec, ex.where) for ex in exchanges]
-    for codec, _ in shares:
-        if Payload.GRADIENTS not in codec.payloads:
-            raise Refused(f"as_comm_hook: {codec!r} does not carry gradients", "a codec that does")
-    return shares
+def _exchanges(given: Codec | str) -> tuple[Exchange, ...]:
+    """The all-reduces of gradients that a codec, or the text of a strategy, stands for."""
+    strategy = as_strategy(Exchange(codec=given)) if isinstance(given, Codec) else parse(given)
+    exchanges = strategy.exchanges if isinstance(strategy, Strategy) else ()
+    if not exchanges or not all(map(_plain, exchanges)):
+        raise Refused(
+            f"as_comm_hook: {given} is more than all-reduces of gradients at every step",
+            "as_comm_hook('Exchange(codec=...)'), or gossamer.prepare, which plays any strategy",
+        )
+    return exchanges
 
 
 def _plain(ex: Exchange) -> bool:

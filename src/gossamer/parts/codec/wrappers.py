@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec.dense import Half
 from gossamer.parts.codec.sparse import TopK
-from gossamer.parts.codec.wire import Block, Codec, Conversation, Meant, Memory, Shapes, Size, Wire, laid_down
+from gossamer.parts.codec.wire import Block, Codec, Conversation, Meant, Memory, Shapes, Size, Wire
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused, kind, real
 
@@ -40,10 +40,10 @@ class ErrorFeedback(Codec):
         wire = next(talking)
         known = wire.meant
         if known is not None:
-            memory["residual"] = _less(whole, known)
+            memory["residual"] = _add(whole, known, -1.0)
         mixed, heard_of_me = yield from _continued(talking, wire)
         if known is None:
-            memory["residual"] = _less(whole, heard_of_me)
+            memory["residual"] = _add(whole, heard_of_me, -1.0)
         return mixed, heard_of_me
 
     @property
@@ -82,7 +82,7 @@ class Difference(Codec):
         mine, theirs = memory["reference"], memory["mixed references"]
         inner = replace(block, flat=block.flat - mine)
         mixed, heard_of_me = yield from self.codec.converse(inner, memory, chance)
-        mine.add_(laid_down(heard_of_me))
+        _add(mine, heard_of_me, 1.0)
         theirs.add_(mixed)
         return block.flat + self.rate * (theirs - mine), heard_of_me
 
@@ -98,12 +98,12 @@ class Difference(Codec):
         return self.codec.wire_bytes(shapes, itemsize)
 
 
-def _less(whole: Tensor, meant: Tensor | Meant) -> Tensor:
-    """What is left of a vector once the others have heard that much of it; it is changed."""
+def _add(whole: Tensor, meant: Tensor | Meant, weight: float) -> Tensor:
+    """Add so much of what the others have heard to a vector, which is changed."""
     if isinstance(meant, Meant):
-        meant.add(whole, -1.0)
+        meant.add(whole, weight)
         return whole
-    return whole.sub_(meant)
+    return whole.add_(meant, alpha=weight)
 
 
 def _continued(talking: Conversation, wire: Wire) -> Conversation:
