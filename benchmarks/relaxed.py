@@ -143,6 +143,8 @@ def spent(what: Callable[[], object]) -> float:
 
 def exchanged(loop: Loop) -> float:
     """Seconds of a step, but for the forward and the backward: those of exchange, waiting for others, and update."""
+    from gossamer.records.summary import EXCHANGE
+
     course = loop.session.courses[0]
     loop.optimizer.zero_grad()
     loss = nn.functional.cross_entropy(loop.model(loop.inputs), loop.labels)
@@ -153,7 +155,7 @@ def exchanged(loop: Loop) -> float:
     loop.optimizer.step()
     update = time.perf_counter() - before
     spans = records[0].spans
-    inside = spans["encode"] + spans["send"] + spans["wait"]
+    inside = sum(spans[name] for name in EXCHANGE)
     hub = any(ex.hub for ex in course.strands[0].stepper.exchanges)
     return update if hub else inside + update
 

@@ -46,7 +46,7 @@ def test_json_has_the_keys_of_the_house() -> None:
     assert parse(found["strategy"]) == parse("local_sgd(every=2)")
     assert (found["workers"], found["seed"], found["steps"]) == (4, 0, 6)
     assert found["epochs"] == pytest.approx(4 * 6 * 8 / 1198)
-    assert set(found["seconds_per_step"]) == {"compute", "encode", "send", "wait", "data"}
+    assert set(found["seconds_per_step"]) == {"compute", "encode", "send", "wait", "decode", "data"}
     assert sum(found["seconds_per_step"].values()) == pytest.approx(found["seconds"] / 6, rel=0.2)
     assert found["staleness"] == {"unit": "steps", "mean": 0.0, "max": 0, "histogram": {"0": 24}}
     assert (found["task_options"], found["trouble"], found["failure"]) == ({"hidden": 8}, None, None)

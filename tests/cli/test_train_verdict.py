@@ -14,11 +14,11 @@ from gossamer.cli.train_screen import draw
 from gossamer.cli.train_settings import resolve
 from gossamer.cli.train_told import advice, told
 from gossamer.cli.train_verdict import Verdict, verdict
-from gossamer.records import Evaluation, Event, Header, Journal, StepRecord
+from gossamer.records import Evaluation, Event, Header, Journal, StepRecord, Truth
 from gossamer.records.tail import Tail
 from gossamer.records.tally import Tally
 
-USUAL = {"compute": 0.006, "encode": 0.0, "send": 0.0005, "wait": 0.001, "data": 0.0001}
+USUAL = {"compute": 0.006, "encode": 0.0, "send": 0.0005, "wait": 0.001, "decode": 0.0, "data": 0.0001}
 
 
 def asked(**said: object) -> Request:
@@ -170,3 +170,26 @@ def test_a_live_terminal_is_left_clean() -> None:
         progress.hear("0", "a worker's own [bold]words[/bold]")
     assert "starting the workers" in text.getvalue() and "step 1/100" in text.getvalue()
     assert "a worker's own [bold]words[/bold]" in text.getvalue()
+
+
+def test_the_truth_of_the_last_look_is_told(tmp_path: Path) -> None:
+    """The mean over members and buckets, the worst tensor of all; in the box and as JSON."""
+    tally = journals(tmp_path, four())
+    for member, cosine in ((0, 0.5), (1, 0.7)):
+        for step in (0, 50):
+            looks = [Truth(0, 0, cosine, -0.5, 2.0, True, f"{member}.weight", cosine - 0.2)]
+            spoken = StepRecord(member, step, 1.0, 0.5, USUAL, {}, {}, truth=looks)
+            tally.take([spoken])
+    one = verdict(asked(strategy="one_bit", truth=50), tmp_path, tally, None, None)
+    shown = " ".join(screen(one).replace("│", " ").split())
+    assert "cosine 0.600 with the exact average, bias -50.0%, 2 of it held back" in shown
+    assert "lowest in 0.weight, 0.30 (the last of 2 looks)" in shown
+    assert told(one)["truth"] == {
+        "slot": 0, "bucket": 0, "cosine": 0.6, "bias": -0.5, "residual": 2.0, "keeps": True, "tensor": "0.weight",
+        "lowest": 0.3, "looks": 2,
+    }  # fmt: skip
+
+
+def test_where_nothing_is_lost_that_is_told(tmp_path: Path) -> None:
+    assert "no exchange loses anything" in screen(found(tmp_path, four(), truth=50))
+    assert "truth" not in screen(found(tmp_path, four()))

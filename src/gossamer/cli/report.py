@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gossamer.records import Evaluation, Event
     from gossamer.strategy import AnyStrategy
 
-SPANS = ("compute", "encode", "send", "wait", "data")
+SPANS = ("compute", "encode", "send", "wait", "decode", "data")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from gossamer.cli.report import Numbers, lower, mishaps, numbers
 from gossamer.cli.screen import out
 from gossamer.cli.units import told_bytes, told_rate, told_seconds, told_share, told_small, told_workers
 
-COLOURS = {"compute": "green", "encode": "magenta", "send": "cyan", "wait": "red", "data": "yellow"}
+COLOURS = {"compute": "green", "encode": "magenta", "send": "cyan", "wait": "red", "decode": "blue", "data": "yellow"}
 WIDTH, BESIDE = 40, 28  # characters: of a bar, and of what stands beside it
 RANGES = 8  # of ages in a histogram
 AGES = {

@@ -90,6 +90,10 @@ def train(
     trouble: Annotated[
         str | None, typer.Option(metavar="SCRIPT", help="As slow(rank=1, factor=5).", rich_help_panel=_WHERE)
     ] = None,
+    truth: Annotated[
+        int | None,
+        typer.Option(help="Steps between looks at what a codec loses: the exact average beside.", rich_help_panel=_OUT),
+    ] = None,
     folder: Annotated[
         str, typer.Option(metavar="FOLDER", help="Where runs are kept.", rich_help_panel=_OUT)
     ] = DEFAULTS.folder,

@@ -84,7 +84,7 @@ def check(resolved: Resolved, where: Sequence[str]) -> Request:
 def _numbers(said: Settings) -> None:
     for name, least, most in (("workers", 1, MOST), ("servers", 0, MOST), ("batch", 1, 10**9), ("keep", 2, 10**6)):
         whole("train", name, getattr(said, name), least, most)
-    for name in ("steps", "evaluate_every", "save_every"):
+    for name in ("steps", "evaluate_every", "save_every", "truth"):
         if getattr(said, name) is not None:
             whole("train", name.replace("_", "-"), getattr(said, name), 1, 10**9)
     if said.epochs is not None:

@@ -37,6 +37,7 @@ class Settings:
     fabric: str = "auto"
     folder: str = "runs"
     trouble: str | None = None
+    truth: int | None = None
 
 
 NAMES = tuple(each.name for each in fields(Settings))

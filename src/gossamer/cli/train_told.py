@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import asdict
+
 from gossamer.cli.train_verdict import Verdict
 from gossamer.cli.units import told_seconds
 from gossamer.parts.payload import Payload
@@ -26,6 +28,18 @@ def why_slow(slow: Slow) -> str:
 def even(spread: float) -> str:
     """That nobody does hold the others up, and how far members lie apart all the same."""
     return f"nobody stands out: members' own work differs by {spread:.2f}x"
+
+
+def told_truth(found: Verdict) -> str:
+    """What lossy exchanges came to beside the exact average."""
+    truth = found.truth
+    if truth is None:
+        lossy = any(exchange.codec.lossy for exchange in slots(found.request.strategy))
+        return "no look yet" if lossy else "no exchange loses anything: there is nothing to compare"
+    held = f", {truth.residual:.2g} of it held back" if truth.keeps else ""
+    looks = f"the last of {found.looks:,} looks" if found.looks > 1 else "one look"
+    lowest = f"lowest in {truth.tensor}, {truth.lowest:.2f}"
+    return f"cosine {truth.cosine:.3f} with the exact average, bias {truth.bias:+.1%}{held}; {lowest} ({looks})"
 
 
 def advice(found: Verdict) -> str | None:
@@ -84,6 +98,7 @@ def told(found: Verdict) -> dict[str, object]:
         "best_accuracy": None if found.best is None else found.best.accuracy,
         "divergence": None if found.last is None else found.last.divergence,
         "spread": found.spread,
+        "truth": None if found.truth is None else {**asdict(found.truth), "looks": found.looks},
         "slowest": None if slow is None else {**vars(slow), "why": why_slow(slow)},
         "next": advice(found),
         "events": [{"seconds": e.time, "what": e.what, "member": e.member} for e in in_order(found.events)],

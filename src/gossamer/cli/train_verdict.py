@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gossamer.cli.report import SPANS
 from gossamer.cli.train_request import Request
-from gossamer.records import Evaluation, Event, summary
+from gossamer.records import Evaluation, Event, Truth, summary
 from gossamer.records.record import SERVED
 from gossamer.records.summary import Slow
 from gossamer.records.tally import Tally
@@ -35,6 +35,8 @@ class Verdict:
     stale: tuple[float, int]  # how old the oldest thing that a step used was: the mean over steps, and the most
     dropped: int  # contributions that came too late
     torn: int  # reads of a partner that was writing
+    truth: Truth | None  # what the last look beside lossy exchanges has shown, the mean over members and buckets
+    looks: int
     slow: Slow | None
     spread: float  # the slowest member's own seconds over those of the others
     events: Sequence[Event]
@@ -72,6 +74,8 @@ def verdict(request: Request, folder: Path, tally: Tally, failure: str | None, r
         stale=_stale(tally),
         dropped=tally.dropped,
         torn=tally.torn,
+        truth=summary.looked([look for looks in tally.truth.values() for look in looks]),
+        looks=tally.looks,
         slow=summary.slowest(tally.splits),
         spread=summary.spread(tally.splits),
         events=[event for event in tally.events if event.what != SERVED],

@@ -34,6 +34,7 @@ class Job(msgspec.Struct, frozen=True):
     order: list[int] | None = None
     fabric: Literal["auto", "torch", "messages", "shared"] = "torch"
     shard: int = SMALLEST
+    truth: int = 0
 
 
 class TrainJob(msgspec.Struct, frozen=True):
@@ -61,3 +62,4 @@ class TrainJob(msgspec.Struct, frozen=True):
     fabric: str = "auto"
     clip: float | None = None
     trouble: str | None = None
+    truth: int | None = None

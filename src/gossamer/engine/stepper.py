@@ -304,7 +304,7 @@ class Stepper:
         while True:
             with self.span("wait"):
                 heard = pending.wait()
-            with self.span("encode"), self.still():
+            with self.span("decode"), self.still():
                 try:
                     wire = speaking.send(heard)
                 except StopIteration:
@@ -324,6 +324,7 @@ class Stepper:
         self.fabric.sent.clear()
         self.fabric.heard.clear()
         self.fabric.crossed.clear()
+        self.note.truth += self.replica.truth.told()
         if self.visits is not None:
             self.note.join(self.visits.told())
 

@@ -46,7 +46,7 @@ class Training:
         strategy = parse(job.strategy)
         self.session = open_session(
             self.place, [self.model], [self.optimizer], strategy,
-            fabric=job.fabric, seed=job.seed, ours=True, clip=job.clip,
+            fabric=job.fabric, seed=job.seed, ours=True, clip=job.clip, truth=job.truth or 0,
         )  # fmt: skip
         self.stream = Stream(self.task.size, job.batch, self.world)
         self.course = self.session.courses[0]

@@ -2,6 +2,18 @@
 
 from gossamer.records.journal import Journal, read
 from gossamer.records.note import Note
-from gossamer.records.record import SERVED, STILL, Evaluation, Event, Header, Record, StepRecord
+from gossamer.records.record import SERVED, STILL, Evaluation, Event, Header, Record, StepRecord, Truth
 
-__all__ = ["SERVED", "STILL", "Evaluation", "Event", "Header", "Journal", "Note", "Record", "StepRecord", "read"]
+__all__ = [
+    "SERVED",
+    "STILL",
+    "Evaluation",
+    "Event",
+    "Header",
+    "Journal",
+    "Note",
+    "Record",
+    "StepRecord",
+    "Truth",
+    "read",
+]

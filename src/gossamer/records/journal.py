@@ -14,7 +14,9 @@ import msgspec
 from gossamer.records.record import FORMAT, Header, Record
 
 _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record, strict=False)
-_NOT_A_NUMBER = re.compile(rb'("(?:loss|accuracy|divergence)":)null')  # JSON has no NaN: it is written as null
+_NOT_A_NUMBER = re.compile(
+    rb'("(?:loss|accuracy|divergence|cosine|bias|residual|lowest)":)null'
+)  # JSON has no NaN: it is written as null
 
 
 class Journal:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gossamer.records.record import StepRecord
+from gossamer.records.record import StepRecord, Truth
 
 
 def _spans() -> dict[str, float]:
@@ -23,6 +23,7 @@ class Note:
     loss: float = 0.0
     crossed: dict[int, int] = field(default_factory=dict)
     torn: int = 0
+    truth: list[Truth] = field(default_factory=list)
 
     def send(self, slot: int, nbytes: int) -> None:
         """Bytes that left."""
@@ -72,4 +73,5 @@ class Note:
             self.dropped,
             self.crossed,
             self.torn,
+            self.truth,
         )

@@ -24,12 +24,31 @@ class Header(msgspec.Struct, frozen=True, tag="header", tag_field="kind"):
     format: int = FORMAT
 
 
+class Truth(msgspec.Struct, frozen=True):
+    """A bucket of a lossy exchange beside what it would have been: the exact average, or at a hub what was pushed.
+
+    `cosine` is of the two, 1 for the same direction. `bias`: how much longer the codec's version is along the exact
+    one, 0 for unbiased, -0.9 for a tenth of it. `residual`: what is not sent yet, as a multiple of the exact one.
+    `keeps`: whether what was not sent is kept for later.
+    `tensor` has the lowest cosine of those in the bucket, which is `lowest`.
+    """
+
+    slot: int
+    bucket: int
+    cosine: float
+    bias: float
+    residual: float
+    keeps: bool
+    tensor: str
+    lowest: float
+
+
 class StepRecord(msgspec.Struct, frozen=True, tag="step", tag_field="kind"):
     """One step of one member: when it ended, its loss, where its seconds went, its bytes slot by slot.
 
     `sent` counts the buffers that left this member since its last record, those it served to others included;
     `crossed` is what of them left its host.
-    `torn` counts partners that changed while they were read.
+    `torn` counts partners that changed while they were read. `truth`: what a look beside lossy exchanges has shown.
     `staleness` is how many versions (hub) or steps (peer, delay) old the oldest thing used was.
     """
 
@@ -44,6 +63,7 @@ class StepRecord(msgspec.Struct, frozen=True, tag="step", tag_field="kind"):
     dropped: int = 0
     crossed: dict[int, int] = {}
     torn: int = 0
+    truth: list[Truth] = []
 
 
 class Evaluation(msgspec.Struct, frozen=True, tag="evaluation", tag_field="kind"):

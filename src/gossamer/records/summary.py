@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from math import isfinite
 from statistics import median
 
-from gossamer.records.record import STILL, Evaluation, Event, StepRecord
+from msgspec.structs import replace
 
-EXCHANGE = ("encode", "send", "wait")
+from gossamer.records.record import STILL, Evaluation, Event, StepRecord, Truth
+
+EXCHANGE = ("encode", "send", "wait", "decode")
 NOTABLE = 0.05  # of a step: less than that is noise
 EVEN = 1.15  # times what the others take: less than that is noise, too
 
@@ -128,6 +130,17 @@ def _beyond(
 ) -> float:
     """How far a member's value lies above the median of the others."""
     return value(splits[member]) - median(value(split) for other, split in splits.items() if other != member)
+
+
+def looked(looks: Sequence[Truth]) -> Truth | None:
+    """The mean of looks beside lossy exchanges, at several members or buckets; the tensor is the worst of all."""
+    if not looks:
+        return None
+    cosine, bias, residual = (
+        sum(getattr(look, name) for look in looks) / len(looks) for name in ("cosine", "bias", "residual")
+    )
+    worst = min(looks, key=lambda look: look.lowest)
+    return replace(worst, cosine=cosine, bias=bias, residual=residual)
 
 
 def dropped(steps: Iterable[StepRecord]) -> int:

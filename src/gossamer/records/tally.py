@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import isfinite
 
-from gossamer.records.record import Evaluation, Event, Header, Record, StepRecord
+from gossamer.records.record import Evaluation, Event, Header, Record, StepRecord, Truth
 
 WINDOW, MARKS = 1.0, 4  # seconds between the marks a rate is taken over, and how many
 
@@ -55,7 +55,8 @@ class Tally:
         self.events: list[Event] = []
         self.diverged: int | None = None  # the first step whose loss is no finite number
         self.staleness: Counter[int] = Counter()
-        self.dropped = self.torn = 0
+        self.dropped = self.torn = self.looks = 0
+        self.truth: dict[int, list[Truth]] = {}  # by member, what its last look beside lossy exchanges has shown
         self._lost: dict[int, Lap] = {}  # of members that died, while the others go on
         self._served = 0  # bytes that left a member after its last step
 
@@ -86,6 +87,9 @@ class Tally:
         self.staleness[record.staleness] += 1
         self.dropped += record.dropped
         self.torn += record.torn
+        if record.truth:
+            self.looks += record.member == min(self.laps)
+            self.truth[record.member] = record.truth
         self._sound(record.loss, record.step)
 
     def _sound(self, loss: float, step: int) -> None:

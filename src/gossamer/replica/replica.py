@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from gossamer.parts.chance import Chance
-from gossamer.parts.codec import Block, Heard, Wire, alone
+from gossamer.parts.codec import Block, Heard, Mean, Wire, alone
 from gossamer.parts.payload import Payload
 from gossamer.parts.topology import hears
 from gossamer.parts.world import World
 from gossamer.replica.desk import Answer, Desk, check_agreed
 from gossamer.replica.layout import Chosen, Layout
+from gossamer.replica.looks import Looks, widened
 from gossamer.strategy import AnyStrategy, at, company, since, slots, spells
+
+T = TypeVar("T")
 
 
 class Replica:
@@ -35,6 +38,7 @@ class Replica:
         self.parameters.copy_(layout.start)
         self.views, self.slopes = layout.views(self.parameters), layout.views(self.gradients)
         self.desks = [Desk(ex, Chosen(layout.tags, ex.where), {}) for ex in slots(strategy)]
+        self.truth = Looks(layout.names)
         self.holding = False  # what a conversation comes to is kept for its time instead of merged at once
         self.held: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}  # by slot and step of sending: mine, mixed
         self._fresh = [False] * len(layout.tags)
@@ -75,8 +79,13 @@ class Replica:
         kept = self._share(slot, step) if late else 0.0
         if late:  # what is sent away is gone at once; one's own share stays
             desk.mass *= kept
-        block, chance = self._block(desk, mine), self._chance(slot, step)
+        block, chance, looks = self._block(desk, mine), self._chance(slot, step), self.truth.due(desk.exchange, step)
+        exact = widened(mine) if looks else mine
         mixed, _ = yield from desk.exchange.codec.converse(block, desk.memory, chance)
+        if looks:
+            mixed = mixed.clone()  # what was heard may be lent until the next wire begins
+            heard = yield Mean(exact)
+            self.truth.look(slot, desk, (exact, mixed, heard.one()))
         if late:
             mixed = mixed - kept * mine
         if self.holding:
@@ -92,9 +101,13 @@ class Replica:
         """One exchange with a hub: yields the only wire, is sent the hub's answer, takes it up."""
         desk = self.desks[slot]
         mine = self._payload(desk)
+        looks = self.truth.due(desk.exchange, step)
+        exact = widened(mine) if looks else mine
         speaking = desk.exchange.codec.converse(self._block(desk, mine), desk.memory, self._chance(slot, step))
         wire = next(speaking)
-        conclude(speaking, alone(wire))
+        heard, _ = conclude(speaking, alone(wire))
+        if looks:  # a hub hears one at a time: the truth of a push is what was to be pushed
+            self.truth.look(slot, desk, (torch.zeros_like(exact), heard, exact))
         desk.pushes += 1
         answer = yield wire
         desk.versions[0] = answer.version
@@ -258,10 +271,11 @@ class Replica:
         return Chance(self.world.seed, slot, step, self.member)
 
 
-def conclude(conversation: Generator[Wire, Any, Any], last: object) -> None:
-    """Send a conversation the last thing it will hear."""
+def conclude(conversation: Generator[Wire, Any, T], last: object) -> T:
+    """Send a conversation the last thing it will hear; what it comes to."""
     try:
         conversation.send(last)
-    except StopIteration:
-        return
+    except StopIteration as end:
+        found: T = end.value
+        return found
     raise AssertionError("the conversation was not over")

@@ -36,11 +36,13 @@ class Plan:
     trouble: Script = Script()
     evaluate_every: int = 0  # steps between evaluations; 0: only at the end
     order: tuple[int | tuple[int, ...], ...] | None = None
+    truth: int = 0  # steps between looks beside lossy exchanges; 0: none
 
     def check(self) -> None:
         """Refuse what cannot be played."""
         whole("plan", "steps", self.steps, 0)
         whole("plan", "evaluate_every", self.evaluate_every, 0)
+        whole("plan", "truth", self.truth, 0)
         for entry in self.order or ():
             for member in entry if isinstance(entry, tuple) else (entry,):
                 whole("order", "member", member, 0, self.world.size - 1)

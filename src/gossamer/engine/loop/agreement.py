@@ -25,12 +25,18 @@ class Facts(msgspec.Struct, frozen=True):
     strategy: str
     seed: int
     fabric: str
+    truth: int
     things: list[str]
     tensors: list[list[tuple[str, str]]]  # by optimizer, then by model what is in none: name, and what it is
 
 
 def facts(
-    strategy: str, seed: int, fabric: str, things: Sequence[object], named: Sequence[Sequence[tuple[str, Tensor]]]
+    strategy: str,
+    seed: int,
+    fabric: str,
+    truth: int,
+    things: Sequence[object],
+    named: Sequence[Sequence[tuple[str, Tensor]]],
 ) -> Facts:
     """What this worker was given."""
     return Facts(
@@ -39,6 +45,7 @@ def facts(
         strategy,
         seed,
         fabric,
+        truth,
         [type(thing).__name__ for thing in things],
         [[(name, sides(tensor)) for name, tensor in each] for each in named],
     )
@@ -67,7 +74,7 @@ def _who(place: Place, rank: int) -> str:
 
 def differs(first: Facts, other: Facts) -> str | None:
     """The first difference in words, or None."""
-    for name in ("gossamer", "torch", "strategy", "seed", "fabric", "things"):
+    for name in ("gossamer", "torch", "strategy", "seed", "fabric", "truth", "things"):
         here, there = getattr(first, name), getattr(other, name)
         if here != there:
             return f"{name} is {there!r}, not {here!r}"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import torch
+from msgspec.structs import replace
 from torch import Tensor
 
 from gossamer.engine.fabrics import Fabric
@@ -16,6 +17,7 @@ from gossamer.engine.loop.shard import Shard
 from gossamer.engine.loop.strand import Strand
 from gossamer.parts.refusal import Refused
 from gossamer.records import StepRecord
+from gossamer.records.summary import EXCHANGE
 
 
 class Course:
@@ -228,9 +230,10 @@ class Course:
     def _summed(self, records: Sequence[StepRecord]) -> StepRecord:
         """One record of all strands; seconds that no exchange took were spent computing, or on data before it."""
         now, first = time.perf_counter(), records[0]
-        spans = {name: sum(r.spans.get(name, 0.0) for r in records) for name in ("encode", "send", "wait")}
+        spans = {name: sum(r.spans.get(name, 0.0) for r in records) for name in EXCHANGE}
+        inside = sum(spans.values())
         spans["data"] = max(0.0, self._started - self._ended)
-        spans["compute"] = max(0.0, now - self._started - spans["encode"] - spans["send"] - spans["wait"])
+        spans["compute"] = max(0.0, now - self._started - inside)
         width = len(self.strands[0].stepper.exchanges)
         taken, self._ended = now - self._ended, now
         self.usual = taken if not self.usual else 0.9 * self.usual + 0.1 * taken
@@ -246,4 +249,5 @@ class Course:
             sum(record.dropped for record in records),
             {slot + n * width: size for n, record in enumerate(records) for slot, size in record.crossed.items()},
             sum(record.torn for record in records),
+            [replace(look, slot=look.slot + n * width) for n, record in enumerate(records) for look in record.truth],
         )

@@ -43,8 +43,12 @@ def open_session(
     seed: int = 0,
     ours: bool = False,
     clip: float | None = None,
+    truth: int = 0,
 ) -> Session:
-    """All workers call it alike. `ours`: the loop is ours, and nobody looks at gradients between backward and step."""
+    """All workers call it alike. `ours`: the loop is ours, and nobody looks at gradients between backward and step.
+
+    `truth`: every so many steps lossy exchanges are compared with the exact average; 0: never.
+    """
     world = World(place.size, seed)
     if not models or not optimizers:
         raise Refused("prepare: needs at least one model and its optimizer", "prepare(model, optimizer, loader)")
@@ -55,7 +59,7 @@ def open_session(
     for optimizer, each in zip(optimizers, named, strict=True):
         refuse_odd(optimizer)
         Borrowed(optimizer, [tensor for _, tensor in each]).suits(strategy)
-    mine = facts(repr(strategy), seed, fabric, [*models, *optimizers], [*named, *_others(models, named)])
+    mine = facts(repr(strategy), seed, fabric, truth, [*models, *optimizers], [*named, *_others(models, named)])
     if place.serves:
         agree(place, mine)
         serve(place, optimizers, [_kinds(each) for each in named], strategy, world)
@@ -76,6 +80,8 @@ def open_session(
             raise
     session = Session(courses, found, place, strategy, world)
     session.hook(models)
+    for strand in [strand for each in strands for strand in each]:
+        strand.replica.truth.every = truth
     if place.size > 1:
         if place.member == 0:
             tell_launchers(place, session.survives)

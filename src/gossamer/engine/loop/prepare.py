@@ -21,12 +21,12 @@ from gossamer.engine.loop.order import by_itself
 from gossamer.engine.loop.place import Place, asked, join
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.tell import tell
-from gossamer.parts.refusal import Refused
+from gossamer.parts.refusal import Refused, whole
 from gossamer.strategy import AnyStrategy, Exchange, Strategy, as_strategy, named, parse
 
 _sessions: WeakKeyDictionary[nn.Module, Session] = WeakKeyDictionary()
 PLAIN = Strategy((Exchange(),))  # gradients averaged over all workers at every step
-KEYWORDS = ("strategy", "world", "fabric", "seed", "journal")
+KEYWORDS = ("strategy", "world", "fabric", "seed", "journal", "truth")
 _stepped: WeakSet[torch.optim.Optimizer] = WeakSet()
 
 
@@ -37,16 +37,19 @@ def prepare(
     fabric: str = "auto",
     seed: int = 0,
     journal: str | Path | None = None,
+    truth: int = 0,
     **mistaken: Never,
 ) -> Any:
     """Models, optimizers, loaders and schedulers, in any number and order, come back in that order, ready to train.
 
     After `loss.backward()` outside `model.no_sync()` gradients are mixed as the strategy says; `optimizer.step()` plays
     the rest of the step. A loader's batch size is the global one. Outside a launcher it is a world of one.
+    Every `truth` steps a lossy exchange is compared with the exact average, in the journal; a drift is said aloud.
     """
     refusals_in_one_line()
     known(tuple(mistaken), KEYWORDS)
     _refuse(things)
+    whole("prepare", "truth", truth, 0, 10**9)
     models = [thing for thing in things if isinstance(thing, nn.Module)]
     optimizers = [thing for thing in things if isinstance(thing, torch.optim.Optimizer)]
     belong(models, optimizers)
@@ -54,7 +57,7 @@ def prepare(
     _whole(world, place)
     text = asked("strategy") or strategy
     played = parse(text) if isinstance(text, str) else as_strategy(text)
-    session = open_session(place, models, optimizers, played, fabric=asked("fabric") or fabric, seed=seed)
+    session = open_session(place, models, optimizers, played, fabric=asked("fabric") or fabric, seed=seed, truth=truth)
     given = tuple(_shared(thing, session, seed) if isinstance(thing, DataLoader) else thing for thing in things)
     session.loaders = [thing for thing in given if isinstance(thing, DataLoader)]
     session.record(asked("journal") or journal)

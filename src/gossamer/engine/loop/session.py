@@ -34,6 +34,7 @@ from gossamer.engine.reach import Reach
 from gossamer.parts.refusal import Refused
 from gossamer.parts.world import World
 from gossamer.records import Event, Header, Journal, StepRecord
+from gossamer.records.drift import Trail
 from gossamer.strategy import AnyStrategy, slots
 
 Watch = Callable[[Course, StepRecord], None]  # called after each step of an optimizer
@@ -75,6 +76,7 @@ class Session:
         self._counts = (0, 0)  # samples of the batch that is computed: mine, and in all
         self._unknown: Refused | None = None
         self._warned = False
+        self._trails: dict[Course, Trail] = {}  # of what lossy exchanges came to beside the truth
         self._told: float | None = None  # what the next backward counts, where somebody said so
         self._spent = False
         self._weighed: list[RemovableHandle] = []
@@ -263,6 +265,9 @@ class Session:
             self._warned = True
             self.say("a parameter was changed in place; with route=sharded all workers share it: let one of them do it")
         self._slate.write(self.courses[0].step)
+        if record.truth and self.place.member == 0:  # others look at the same average
+            for words in self._trails.setdefault(course, Trail()).take(record.truth):
+                self.say(f"step {record.step}: {words}")
         for watch in self.watches:
             watch(course, record)
 

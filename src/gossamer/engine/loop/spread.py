@@ -11,7 +11,6 @@ from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.state import Tree, put_desks, set_course
 from gossamer.engine.loop.steps import Named, hub_states, portion, remember
 from gossamer.engine.loop.strand import Strand
-from gossamer.parts.codec import Codec
 from gossamer.replica.joined import cut, joined
 from gossamer.replica.stretch import Stretch
 
@@ -85,13 +84,8 @@ def _desk(strand: Strand, slot: int, parts: Sequence[Tree], size: int) -> Tree:
     memory = {}
     for name, first in olds[0].items():
         every = [old[name] for old in olds if name in old]
-        if name in unsent(codec):
+        if name in codec.unsent:
             memory[name] = (torch.stack([each.double() for each in every]).sum(0) / size).to(first.dtype)
         elif len(every) == len(olds) and all(torch.equal(first, other) for other in every[1:]):
             memory[name] = first
     return {**FRESH, "versions": [0], "memory": memory}
-
-
-def unsent(codec: Codec) -> tuple[str, ...]:
-    """The memories in which a codec keeps what it has not sent yet."""
-    return ("residual", "momentum", "velocity") if codec.owns_momentum else ("residual",)

@@ -112,6 +112,7 @@ class AdaComp(Codec):
     """
 
     remembers: ClassVar[bool] = True
+    unsent: ClassVar[tuple[str, ...]] = ("residual",)
 
     bin: int = 50
 

@@ -102,6 +102,7 @@ class DGC(Codec):
     payloads: ClassVar[frozenset[Payload]] = frozenset({Payload.GRADIENTS})
     remembers: ClassVar[bool] = True
     owns_momentum: ClassVar[bool] = True
+    unsent: ClassVar[tuple[str, ...]] = ("velocity", "momentum")
 
     density: float = 0.001
     momentum: float = 0.9

@@ -24,6 +24,7 @@ class ErrorFeedback(Codec):
     """
 
     remembers: ClassVar[bool] = True
+    unsent: ClassVar[tuple[str, ...]] = ("residual",)
 
     codec: Codec = Half()
 

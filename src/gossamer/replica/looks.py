@@ -1,0 +1,73 @@
+"""Looks at the truth: what a lossy exchange came to, beside what it would have been without loss. Sends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from gossamer.parts.payload import Payload
+from gossamer.records import Truth
+from gossamer.replica.desk import Desk
+from gossamer.strategy import Exchange
+
+
+class Looks:
+    """One member's looks, one in `every` steps at each lossy exchange; none where that is 0.
+
+    All members look at the same exchanges, since the exact average takes a wire of everybody.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.every, self.found = 0, list[Truth]()
+        self._names = names
+
+    def due(self, exchange: Exchange, step: int) -> bool:
+        """Whether this exchange is the one in `every` steps that is looked at."""
+        return bool(self.every) and exchange.codec.lossy and step % self.every < exchange.synchrony.every
+
+    def look(self, slot: int, desk: Desk, seen: tuple[Tensor, Tensor, Tensor]) -> None:
+        """Compare what it came to with what it should have: (mine, mixed, exact); of parameters, how far both move."""
+        mine, mixed, exact = seen
+        if desk.exchange.payload is Payload.PARAMETERS:
+            mixed, exact = mixed - mine, exact - mine
+        mixed = mixed.to(exact.dtype)
+        apart = [(cosine(a, b), place) for a, b, place in self._parts(desk, mixed, exact)]
+        lowest, place = min(apart, default=(1.0, 0))
+        held = desk.memory.get(desk.exchange.codec.unsent[0]) if desk.exchange.codec.unsent else None
+        long = max(float(exact.norm()), 1e-30)
+        truth = Truth(
+            slot,
+            sum(each.slot == slot for each in self.found),
+            cosine(mixed, exact),
+            float(torch.dot(mixed, exact)) / long**2 - 1.0,
+            0.0 if held is None else float(held.norm(dtype=exact.dtype)) / long,
+            desk.exchange.codec.remembers,
+            self._names[place],
+            lowest,
+        )
+        self.found.append(truth)
+
+    def told(self) -> list[Truth]:
+        """What was found since the last time."""
+        found, self.found = self.found, []
+        return found
+
+    def _parts(self, desk: Desk, mixed: Tensor, exact: Tensor) -> list[tuple[Tensor, Tensor, int]]:
+        """Both, tensor by tensor, as far as they are cut into tensors at all (a mass is not)."""
+        if len(exact) != desk.chosen.count:
+            return []
+        both = zip(desk.chosen.views(mixed), desk.chosen.views(exact), strict=True)
+        return [(a.reshape(-1), b.reshape(-1), place) for (a, b), place in zip(both, desk.chosen.places, strict=True)]
+
+
+def cosine(a: Tensor, b: Tensor) -> float:
+    """Of the angle between two vectors; 1 where both are zero, 0 where one is."""
+    long = float(a.norm()) * float(b.norm())
+    return float(torch.dot(a, b)) / long if long else float(not a.any() and not b.any())
+
+
+def widened(mine: Tensor) -> Tensor:
+    """A copy in 32 bits at least, to be averaged exactly."""
+    return mine.to(torch.promote_types(mine.dtype, torch.float32), copy=True)
