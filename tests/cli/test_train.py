@@ -48,7 +48,7 @@ def test_a_run_in_json() -> None:
     assert found["epochs"] == pytest.approx(40 * 2 * 8 / 1198)
     assert found["seconds"] == pytest.approx(0.4)
     assert found["seconds_per_step"] == pytest.approx(
-        {"compute": 0.006, "encode": 0.0, "send": 0.001, "wait": 0.002, "data": 0.001}
+        {"compute": 0.006, "encode": 0.0, "send": 0.001, "wait": 0.002, "decode": 0.0, "data": 0.001}
     )
     assert found["scaling_efficiency"] == pytest.approx(0.6)
     assert found["accuracy"] == pytest.approx(1 - 1 / 41)

@@ -236,6 +236,17 @@ def test_powersgd_finds_a_matrix_of_its_rank_at_once() -> None:
     torch.testing.assert_close(by_oneself(PowerSGD(2), low.reshape(-1), ((9, 7),)).view(9, 7), low)
 
 
+def test_vectors_go_beside_the_factors_as_they_are() -> None:
+    """A column, a row, a vector, a number: exact in one turn, in as many bytes as they have; none in the other."""
+    shapes = ((7, 1), (1, 5), (3,), ())
+    flat = torch.linspace(-1.0, 1.0, 16)
+    talk = PowerSGD(2).converse(Block(flat, shapes), {}, Chance(0, 0, 0, 0))
+    wire = next(talk)
+    assert torch.equal(wire.body, flat) and [size.likely for size in PowerSGD(2).wire_bytes(shapes, 4)] == [64, 0]
+    assert talk.send(alone(wire)).body.numel() == 0
+    assert torch.equal(by_oneself(PowerSGD(2), flat, shapes), flat)
+
+
 def test_powersgd_warms_up_towards_the_best_factors() -> None:
     """One power iteration per exchange: on the same matrix the error falls to that of the truncated SVD."""
     values = torch.diag(torch.tensor([5.0, 3.0, 0.5, 0.2, 0.1]))

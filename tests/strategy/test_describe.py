@@ -132,7 +132,7 @@ def test_the_law_rejects_a_load_that_forgets_to_gather() -> None:
         ("allreduce(torus)", 4096, 252),
         ("allreduce(ring)", 4096, 8190),
         ("dgc", 8, 7),
-        ("powersgd", 8, 42),
+        ("powersgd", 8, 28),
         ("parameter_server", 8, 2),
         ("sgp", 8, 1),
         ("Exchange(payload=PARAMETERS, topology=Cycle())", 8, 2),

@@ -43,7 +43,7 @@ def test_who_waits_who_updates_and_what_travels(text: str, meets: bool, at_hub: 
         ("sgp", [[324]]),  # the mass is one number more
         ("Exchange(codec=Half())", [[160]]),
         ("Exchange(where=Dims(most=1))", [[32]]),
-        ("powersgd(rank=2)", [[64, 128], [32]]),  # P: (6 + 2) x 2 numbers, Q: (10 + 6) x 2, then the vectors
+        ("powersgd(rank=2)", [[96, 128]]),  # P: (6 + 2) x 2 numbers and the vectors' 8, Q: (10 + 6) x 2
         ("Exchange(codec=TopK(keep=0.5))", [[8 * (30 + 3 + 6 + 1)]]),
         ("Exchange(codec=Ternary())", [[16, 20]]),
     ],

@@ -21,7 +21,7 @@ def run(text: str, steps: int, size: int = 3) -> Outcome:
 
 
 def test_slots_are_numbered_through_both_stages() -> None:
-    staged = parse("Staged(powersgd, 10, local_sgd + gossip_pull)")
+    staged = parse("Staged(Exchange(where=Dims(least=2)) + Exchange(where=Dims(most=1)), 10, local_sgd + gossip_pull)")
     assert isinstance(staged, Staged)
     assert slots(staged) == (*staged.first.exchanges, *staged.then.exchanges)
     assert [slot for slot, _ in at(staged, 0)] == [slot for slot, _ in at(staged, 9)] == [0, 1]

@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 
-from gossamer.engine import mixes
+from gossamer.engine import freed, mixes
 from gossamer.engine.carrier import Carrier
 from gossamer.engine.executor import Executor
 from gossamer.parts.chance import Chance
@@ -43,6 +43,7 @@ def as_comm_hook(
     if not dist.is_initialized():
         raise Refused("as_comm_hook: there is no process group yet", "call it after init_process_group")
     whole("as_comm_hook", "dense_steps", dense_steps, 0, 2**31)
+    freed.keep()
     return CommHook(_exchanges(codec), group, seed, dense_steps)
 
 
@@ -130,15 +131,14 @@ class CommHook:
                 "as_comm_hook: some gradients are carried by no exchange, or by two",
                 "exchanges whose where= take each tensor once, as Dims(least=2) and Dims(most=1)",
             )
-        mixed = torch.empty_like(block.flat)
         for exchange, places, memory in zip(self.exchanges, picked, memories, strict=True):
             if places:
                 heard = self._talk(exchange.codec, _chosen(block, places), memory, chance)
                 shapes = tuple(block.shapes[place] for place in places)
-                into = list(block.tensors(mixed))
+                into = list(block.tensors())  # whose gradients nobody asks for any more
                 for place, part in zip(places, Block(heard, shapes).tensors(), strict=True):
                     into[place].copy_(part)
-        return mixed
+        return block.flat
 
     def _talk(self, codec: Codec, block: Block, memory: Memory, chance: Chance) -> Tensor:
         """One conversation with all members; the mix."""

@@ -7,7 +7,6 @@ from gossamer.parts.merge import Elastic, Outer, Share
 from gossamer.parts.payload import Order, Payload
 from gossamer.parts.refusal import whole
 from gossamer.parts.route import Auto, Route
-from gossamer.parts.selection import Dims
 from gossamer.parts.synchrony import AllBut, Late, Synchrony
 from gossamer.parts.topology import Exponential, Hub, RandomPeer
 from gossamer.strategy.compressed import COMPRESSED
@@ -89,8 +88,7 @@ def sgp(every: int = 1) -> Strategy:
 
 def powersgd(rank: int = 2) -> Strategy:
     """All-reduce of two thin factors of each matrix's gradient, with error feedback; vectors go as they are."""
-    matrices = Exchange(where=Dims(least=2), codec=ErrorFeedback(PowerSGD(rank)))
-    return matrices + Exchange(where=Dims(most=1))
+    return Strategy((Exchange(codec=ErrorFeedback(PowerSGD(rank))),))
 
 
 def dgc(

@@ -11,8 +11,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+from gossamer.engine import freed
 from gossamer.engine.fabrics import Fabric
-from gossamer.engine.loop import carried, freed
+from gossamer.engine.loop import carried
 from gossamer.engine.loop.agreement import agree, facts
 from gossamer.engine.loop.carried import Named
 from gossamer.engine.loop.course import Course

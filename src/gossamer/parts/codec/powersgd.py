@@ -14,10 +14,16 @@ from gossamer.parts.refusal import whole
 if TYPE_CHECKING:
     from torch import Tensor
 
+NEAR = 1 << 17  # elements of a product that a core's own cache holds
+
 
 @dataclass(frozen=True, repr=False)
 class PowerSGD(Codec):
-    """P = mean(M Q), made orthonormal; Q = mean(M' P); result P Q'. All factors of a block share one wire per turn."""
+    """P = mean(M Q), made orthonormal; Q = mean(M' P); result P Q'. All factors of a block share one wire per turn.
+
+    What has one row or one column goes as it is, beside P: factors would be no smaller. Q lies transposed, a row for
+    each column of P: thin products are several times faster that way.
+    """
 
     rank: int = 2
 
@@ -26,30 +32,35 @@ class PowerSGD(Codec):
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         matrices = [part.reshape(matrix(part.shape)) for part in block.tensors()]
-        factors = [self._start(m, place, memory, chance) for place, m in enumerate(matrices)]
-        heard = yield Mean(_joined([m @ q for m, q in zip(matrices, factors, strict=True)]))
-        thin = [(m.shape[0], q.shape[1]) for m, q in _pairs(matrices, factors)]
-        sums = heard.one()
-        left = heard.once("orthonormal", lambda: [_orthonormal(p) for p in _parted(sums, thin)])
-        mine = [m.T @ p for m, p in zip(matrices, left, strict=True)]
-        heard = yield Mean(_joined(mine))
-        right = list(_parted(heard.one(), [tuple(q.shape) for q in mine]))
-        memory.update({f"factor {place}": q.clone() for place, q in enumerate(right)})
-        meant = Meant(lambda into, weight: _add(left, mine, block, into, weight), block.flat)
+        places = [place for place, m in enumerate(matrices) if thick(tuple(m.shape))]
+        rows = {place: self._start(matrices[place], n, memory, chance) for n, place in enumerate(places)}
+        own = [m @ rows[place].T if place in rows else m.clone() for place, m in enumerate(matrices)]
+        heard = yield Mean(_joined(own, block))
+        sums, sides = heard.one(), [tuple(each.shape) for each in own]
+        left = heard.once("left", lambda: [_basis(p, n in rows) for n, p in enumerate(_parted(sums, sides))])
+        mine = {place: left[place].T @ matrices[place] for place in places}
+        heard = yield Mean(_joined(list(mine.values()), block))
+        parted = _parted(heard.one(), [tuple(q.shape) for q in mine.values()])
+        right = dict(zip(places, parted, strict=True))
+        memory.update({f"rows {n}": q.clone() for n, q in enumerate(right.values())})
+        told = [left[place] if place in mine else vector for place, vector in enumerate(own)]
+        meant = Meant(lambda into, weight: _add(told, mine, block, into, weight), block.flat)
         return heard.once("product", lambda: _products(left, right, block)), meant
 
-    def _start(self, m: Tensor, place: int, memory: Memory, chance: Chance) -> Tensor:
-        known = memory.get(f"factor {place}")
+    def _start(self, m: Tensor, number: int, memory: Memory, chance: Chance) -> Tensor:
+        known = memory.get(f"rows {number}")
         if known is not None:
             return known
-        return chance.shared_normal(m.new_empty(m.shape[1], self._rank(tuple(m.shape))), place)
+        return chance.shared_normal(m.new_empty(m.shape[1], self._rank(tuple(m.shape))), number).T.contiguous()
 
     def _rank(self, shape: tuple[int, ...]) -> int:
         return min(self.rank, *shape)
 
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
         sides = [matrix(shape) for shape in shapes]
-        return tuple(exactly(sum(side[turn] * self._rank(side) for side in sides) * itemsize) for turn in (0, 1))
+        factors = [[side[turn] * self._rank(side) for side in sides if thick(side)] for turn in (0, 1)]
+        vectors = sum(prod(side) for side in sides if not thick(side))
+        return exactly((sum(factors[0]) + vectors) * itemsize), exactly(sum(factors[1]) * itemsize)
 
 
 def matrix(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -57,39 +68,50 @@ def matrix(shape: tuple[int, ...]) -> tuple[int, int]:
     return (shape[0], prod(shape[1:])) if shape else (1, 1)
 
 
-def _orthonormal(p: Tensor) -> Tensor:
-    """An orthonormal basis of the columns; found in 32 bits where there are fewer."""
+def thick(side: tuple[int, ...]) -> bool:
+    """Whether a matrix has more than one row and one column, so that thin factors may be smaller."""
+    return min(side) > 1
+
+
+def _basis(p: Tensor, factor: bool) -> Tensor:
+    """An orthonormal basis of a factor's columns, found in 32 bits where there are fewer; a vector as it is."""
     import torch
 
+    if not factor:
+        return p
     basis: Tensor = torch.linalg.qr(p.to(torch.promote_types(p.dtype, torch.float32))).Q
     return basis.to(p.dtype)
 
 
-def _pairs(a: list[Tensor], b: list[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    return zip(a, b, strict=True)
-
-
-def _joined(parts: list[Tensor]) -> Tensor:
+def _joined(parts: list[Tensor], block: Block) -> Tensor:
     import torch
 
-    return torch.cat([part.reshape(-1) for part in parts])
+    return torch.cat([part.reshape(-1) for part in parts]) if parts else block.flat.new_zeros(0)
 
 
-def _parted(flat: Tensor, shapes: list[tuple[int, int]] | list[tuple[int, ...]]) -> Iterator[Tensor]:
+def _parted(flat: Tensor, shapes: list[tuple[int, ...]]) -> Iterator[Tensor]:
     return Block(flat, tuple(shapes)).tensors()
 
 
-def _products(left: list[Tensor], right: list[Tensor], block: Block) -> Tensor:
-    """Each tensor as the product of its factors, laid where it belongs."""
+def _products(left: list[Tensor], right: dict[int, Tensor], block: Block) -> Tensor:
+    """Each tensor as the product of its factors, or as it is, laid where it belongs."""
     import torch
 
     whole = torch.empty_like(block.flat)
-    for part, p, q in zip(block.tensors(whole), left, right, strict=True):
-        torch.mm(p, q.T, out=part.view(matrix(tuple(part.shape))))
+    for place, (part, p) in enumerate(zip(block.tensors(whole), left, strict=True)):
+        seen = part.view(matrix(tuple(part.shape)))
+        if place in right:
+            torch.mm(p, right[place], out=seen)
+        else:
+            seen.copy_(p)
     return whole
 
 
-def _add(left: list[Tensor], right: list[Tensor], block: Block, into: Tensor, weight: float) -> None:
-    """Add so much of these products."""
-    for part, p, q in zip(block.tensors(into), left, right, strict=True):
-        part.view(matrix(tuple(part.shape))).addmm_(p, q.T, alpha=weight)
+def _add(left: list[Tensor], right: dict[int, Tensor], block: Block, into: Tensor, weight: float) -> None:
+    """Add so much of these products, rounded as the others hear them; some rows at a time, so that they stay near."""
+    for place, (part, p) in enumerate(zip(block.tensors(into), left, strict=True)):
+        seen = part.view(matrix(tuple(part.shape)))
+        rows = max(1, NEAR // max(1, seen.shape[1]))
+        for start in range(0, len(seen), rows):
+            few = p[start : start + rows]
+            seen[start : start + rows].add_(few @ right[place] if place in right else few, alpha=weight)

@@ -32,11 +32,8 @@ class ErrorFeedback(Codec):
         _inner("ErrorFeedback", self.codec)
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
-        residual, quick = memory.get("residual"), self.codec.turns == 1  # settled before anything else may be said
-        if residual is None:
-            whole = block.flat.clone()
-        else:
-            whole = residual.add_(block.flat) if quick else block.flat + residual
+        residual = memory.pop("residual", None)  # with a delay the next send comes before the end of this one
+        whole = block.flat.clone() if residual is None else residual.add_(block.flat)
         talking = self.codec.converse(replace(block, flat=whole), memory, chance)
         wire = next(talking)
         known = wire.meant
@@ -44,7 +41,8 @@ class ErrorFeedback(Codec):
             memory["residual"] = _add(whole, known, -1.0)
         mixed, heard_of_me = yield from _continued(talking, wire)
         if known is None:
-            memory["residual"] = _add(whole, heard_of_me, -1.0)
+            left, others = _add(whole, heard_of_me, -1.0), memory.get("residual")
+            memory["residual"] = left if others is None else others.add_(left)
         return mixed, heard_of_me
 
     @property
