@@ -11,6 +11,7 @@ from tests.hosts.test_steps import HEADERS, MODEL, VOTES, Told
 
 from gossamer.engine.messages import secret
 from gossamer.lab import Lab, missing
+from gossamer.parts.selection import Tag
 from gossamer.parts.topology import hears
 from gossamer.parts.world import World
 from gossamer.strategy import parse, slots
@@ -81,3 +82,18 @@ def test_the_same_gossip_with_hosts_of_one_crosses_twice_as_much(told: Keyed) ->
     flat, _ = stepped(told, "gossip_hosts(per_host=1, graph=Cycle())")
     hosted = sum(spoken("gossip_hosts(graph=Cycle())", first=1))
     assert sum(flat) > 1.8 * hosted
+
+
+@pytest.mark.parametrize("across", ["ErrorFeedback(codec=OneBit())", "QSGD(bits=8)"])
+def test_of_two_levels_only_what_masters_write_crosses_a_link(told: Keyed, across: str) -> None:
+    """Gradients in 16 bits inside a host, strongly written between them: counted by the links, not by us."""
+    strategy = f"two_levels(inside=Half(), across={across})"
+    sent, said = stepped(told, strategy)
+    tags = [Tag("", (512, 512))] * 16
+    (size,) = slots(parse(strategy))[1].wire_bytes(tags)
+    assert size.high < MODEL / 3
+    for counted in sent:
+        assert abs(counted - HEADERS * STEPS * size.likely) <= 0.10 * STEPS * size.likely + VOTES, (sent, size)
+    recorded = [sum(each["crossed"] for each in said[host : host + 2]) for host in (0, 2)]
+    assert recorded == [STEPS * size.likely] * 2
+    assert len({each["total"] for each in said}) == 1, "members are not the same"

@@ -39,6 +39,7 @@ ENTRIES = {
     "qsgd": "bits", "terngrad": "clip", "strom": "threshold", "gradient_dropping": "keep", "dryden": "keep",
     "eight_bits": "bucket", "random_k": "keep",
     "adacomp": "bin", "ako": "parts", "gaia": "threshold", "gossip_hosts": "per_host",
+    "two_levels": "per_host",
 }  # fmt: skip
 
 

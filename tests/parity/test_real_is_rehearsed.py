@@ -47,6 +47,7 @@ ARGUMENTS = {  # where an entry's defaults would show too little in so few steps
     "gossip_push": ["gossip_push()", "gossip_push(every=2)"],
     "osgp": ["osgp(delay=1)", "osgp(delay=3)"],
     "gossip_pga": ["gossip_pga(every=3)"],
+    "two_levels": ["two_levels()", "two_levels(inside=Dense(), across=QSGD(bits=8))"],
     "gossip_hosts": [
         "gossip_hosts()",
         "gossip_hosts(graph=Cycle(), every=2)",

@@ -41,6 +41,13 @@ POSITIONS = {
     "osgp": ("decentralised", "bounded asynchronous", "gossip, rotating partners", "parameters", "none"),
     "gossipgrad": ("decentralised", "synchronous", "gossip, rotating partners", "parameters", "none"),
     "gossip_pga": ("decentralised", "synchronous", "gossip, fixed graph + all-reduce", "parameters", "none"),
+    "two_levels": (
+        "centralised",
+        "synchronous",
+        "all-reduce, inside hosts + all-reduce + broadcast, inside hosts",
+        "gradients",
+        "Half() + ErrorFeedback(codec=OneBit())",
+    ),
     "gossip_hosts": (
         "centralised + decentralised",
         "synchronous",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 import torch
@@ -49,12 +49,20 @@ class Executor:
 
     def swap(self, leaving: Mapping[int, Tensor], coming: Mapping[int, Tensor], tag: int) -> None:
         """Send to some members and hear from some, all at once; nothing of no length travels."""
+        self.begin(leaving, coming, tag)()
+
+    def begin(self, leaving: Mapping[int, Tensor], coming: Mapping[int, Tensor], tag: int) -> Callable[[], None]:
+        """Begin to; who calls what comes back waits for it. What is begun first arrives first."""
         sends = [(dist.isend, part, to) for to, part in leaving.items() if part.numel()]
         hears = [(dist.irecv, part, source) for source, part in coming.items() if part.numel()]
         calls = [dist.P2POp(what, part, self.ranks[m], self.group, tag) for what, part, m in (*hears, *sends)]
         works = dist.batch_isend_irecv(calls) if calls else []
-        for work, call in zip(works, calls, strict=False):  # where they are grouped, one work stands for all
-            self.wait(work, call.peer)
+
+        def wait() -> None:
+            for work, call in zip(works, calls, strict=False):  # where they are grouped, one work stands for all
+                self.wait(work, call.peer)
+
+        return wait
 
     def place(self, name: str, dtype: torch.dtype, device: torch.device, length: int) -> Tensor:
         """Memory of this name for so many numbers; it lies where it did the last time."""

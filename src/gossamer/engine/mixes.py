@@ -5,12 +5,16 @@ They block; who calls them decides in which thread. They know no slot and no str
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from gossamer.engine.executor import Executor
 from gossamer.parts.route import span
+
+PIECE, MOST = 1 << 18, 8  # bytes that are worth a message of their own; pieces of a chunk
 
 
 def gathered(body: Tensor, by: Executor, tag: int) -> list[Tensor]:
@@ -36,19 +40,42 @@ def mean_of_short(body: Tensor, mean: Tensor, by: Executor, tag: int) -> Tensor:
     """The mean of all members' 16-bit bodies, rounded once however many members there are; laid into `mean`, wider.
 
     Each member hears everybody's numbers of its own chunk, adds them up in 32 bits, and tells everybody the rounded
-    mean: all in all as many bytes as a ring, 2(n-1)/n of the body. What it takes beside is kept.
+    mean: all in all as many bytes as a ring, 2(n-1)/n of the body. All is said in pieces, so that what is added up
+    travels on while more comes in. What it takes beside is kept.
     """
-    body, size, chunks = body.contiguous(), by.size, [span((c, c + 1), by.size, body.numel()) for c in range(by.size)]
-    mine, others = chunks[by.member], [other for other in range(size) if other != by.member]
-    own = mean[mine]
-    rows = list(by.place("rows", body.dtype, body.device, size * own.numel()).view(size, own.numel()))
-    rows[by.member] = body[mine]
-    by.swap({other: body[chunks[other]] for other in others}, {other: rows[other] for other in others}, tag)
-    wide = by.place("widened", mean.dtype, mean.device, own.numel())
-    own.zero_()
-    for row in rows:  # in member order, widened first: adding two types makes a new vector each time
-        own.add_(wide.copy_(row), alpha=1.0 / size)
+    body, size = body.contiguous(), by.size
+    chunks = [
+        _pieces(span((c, c + 1), size, body.numel()), body.numel() // size * body.element_size()) for c in range(size)
+    ]
+    others, count = [other for other in range(size) if other != by.member], len(chunks[by.member])
+    mine = chunks[by.member]
+    rows = by.place("rows", body.dtype, body.device, size * (mine[-1].stop - mine[0].start)).view(size, -1)
     told = by.place("outbox", body.dtype, body.device, body.numel())
-    told[mine].copy_(own)
-    by.swap(dict.fromkeys(others, told[mine]), {other: told[chunks[other]] for other in others}, tag)
+    start = mine[0].start
+
+    def heard(member: int, piece: slice) -> Tensor:
+        return body[piece] if member == by.member else rows[member, piece.start - start : piece.stop - start]
+
+    coming = [
+        by.begin({o: body[chunks[o][n]] for o in others}, {o: heard(o, mine[n]) for o in others}, tag)
+        for n in range(count)
+    ]
+    going = []
+    for n, arrived in enumerate(coming):
+        arrived()
+        own = mean[mine[n]].zero_()
+        wide = by.place("widened", mean.dtype, mean.device, own.numel())
+        for member in range(size):  # in member order, widened first: adding two types makes a new vector each time
+            own.add_(wide.copy_(heard(member, mine[n])), alpha=1.0 / size)
+        told[mine[n]].copy_(own)
+        going.append(by.begin(dict.fromkeys(others, told[mine[n]]), {o: told[chunks[o][n]] for o in others}, tag))
+    for arrived in going:
+        arrived()
     return mean.copy_(told)
+
+
+def _pieces(chunk: slice, nbytes: int) -> list[slice]:
+    """A chunk in a few pieces of about the same length, as many on all members, whose chunks are of about `nbytes`."""
+    count = max(1, min(MOST, nbytes // PIECE))
+    edges = [chunk.start + n * (chunk.stop - chunk.start) // count for n in range(count + 1)]
+    return [slice(*pair) for pair in pairwise(edges)]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from gossamer.parts.codec import Codec, ErrorFeedback, Half, OneBit
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused, kind, whole
 from gossamer.parts.synchrony import Synchrony
-from gossamer.parts.topology import Exponential, Follow, Hub, Inside, Masters, Topology
-from gossamer.strategy.entry import Entry
+from gossamer.parts.topology import Complete, Exponential, Follow, Hub, Inside, Masters, Topology
+from gossamer.strategy.entry import OURS, Entry
 from gossamer.strategy.exchange import Exchange
 from gossamer.strategy.strategy import Strategy
 
@@ -25,6 +26,18 @@ def gossip_hosts(per_host: int = 2, graph: Topology = Exponential(), every: int 
     return Exchange(topology=Inside(per_host)) + between + after
 
 
+def two_levels(per_host: int = 2, inside: Codec = Half(), across: Codec = ErrorFeedback(codec=OneBit())) -> Strategy:
+    """Average gradients inside each host, hardly compressed; the hosts' masters average theirs, strongly compressed."""
+    whole("two_levels", "per_host", per_host, 1, 2**20)
+    kind("two_levels", "inside", inside, Codec)
+    kind("two_levels", "across", across, Codec)
+    if per_host == 1:  # a host is its own master
+        return Strategy((Exchange(codec=across),))
+    between = Exchange(topology=Masters(per_host, Complete()), codec=across)
+    return Exchange(topology=Inside(per_host), codec=inside) + between + Exchange(topology=Follow(per_host))
+
+
 HOSTED: tuple[Entry, ...] = (
+    Entry("two_levels", two_levels, OURS),
     Entry("gossip_hosts", gossip_hosts, "Assran et al. 2019 (several workers a host); Ying et al. 2021 (BlueFog)"),
 )
