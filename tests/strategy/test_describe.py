@@ -83,7 +83,7 @@ UNEVEN = {  # whose period does not divide STEPS, or which switch in between, wi
     "easgd", "diloco", "sparknet", "post_local_sgd", "bmuf", "async_easgd", "eamsgd", "slowmo", "gossip_pga",
 }  # fmt: skip
 VARYING = ("strom", "dryden", "adacomp", "ako", "gaia")  # how much these send depends on the numbers
-HOSTED = ("gossip_hosts",)  # whose hosts seven workers do not fill
+HOSTED = ("gossip_hosts", "two_levels")  # whose hosts seven workers do not fill
 EVEN = [entry.name for entry in CATALOG if entry.name not in (*UNEVEN, *VARYING, *HOSTED)]
 CASES = [(text, workers) for text in (*EVEN, *COMPOSED) for workers in (4, 7)] + [
     ("dpsgd(Grid())", 4),

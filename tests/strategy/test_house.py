@@ -97,13 +97,16 @@ RULES: tuple[tuple[Scan, tuple[str, ...], tuple[str, ...]], ...] = (
 )
 
 
+TORCHS = ("engine/stock.py: allreduce",)  # what torch calls on a process group
+
+
 def offences(scan: Scan, where: tuple[str, ...], allowed: tuple[str, ...]) -> list[str]:
     found = []
     for path in sorted({path for room in where for path in (SOURCE / room).rglob("*.py")}):
         place = path.relative_to(SOURCE)
         if place.parts[0] not in allowed:
             found += [f"{place}: {what[:60]}" for what in scan(ast.parse(path.read_text()))]
-    return found
+    return [each for each in found if each not in TORCHS]
 
 
 @pytest.mark.parametrize(("scan", "where", "allowed"), RULES, ids=lambda rule: getattr(rule, "__name__", None))

@@ -6,6 +6,7 @@ import pytest
 
 from gossamer.parts.refusal import Refused
 from gossamer.parts.synchrony import AllBut
+from gossamer.parts.topology import Inside
 from gossamer.parts.world import World
 from gossamer.strategy import CATALOG, Entry, Misread, fits, parse, slots
 
@@ -208,9 +209,12 @@ def test_every_gossip_of_one_is_refused(entry: Entry) -> None:
 
 @pytest.mark.parametrize("entry", [each for each in CATALOG if each not in ENTRIES], ids=lambda entry: entry.name)
 def test_who_gossips_with_nobody_may_be_alone(entry: Entry) -> None:
-    """But for backups, of whom one is left over."""
+    """But for backups, of whom one is left over, and hosts, which one does not fill."""
     if any(isinstance(ex.synchrony.quorum, AllBut) for ex in slots(entry.make())):
         with pytest.raises(Refused, match="nobody to wait for"):
+            fits(entry.make(), World(1))
+    elif any(isinstance(ex.topology, Inside) for ex in slots(entry.make())):
+        with pytest.raises(Refused, match="1 worker cannot fill hosts of 2"):
             fits(entry.make(), World(1))
     else:
         fits(entry.make(), World(1))

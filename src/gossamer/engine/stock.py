@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from queue import SimpleQueue
 from typing import Any, ClassVar
@@ -36,15 +35,23 @@ def from_comm_hook(hook: Hook, state: Make | None = None) -> StockHook:
     return StockHook(hook, state)
 
 
-@dataclass(frozen=True, repr=False)
 class StockHook(Codec):
-    """A hook of DDP, which speaks by all-reduce and all-gather; it keeps to itself what the others hear of it."""
+    """A hook of DDP, which speaks by all-reduce and all-gather; it keeps to itself what the others hear of it.
+
+    It is no dataclass, so no word of the language: expressions name no functions.
+    """
 
     payloads: ClassVar[frozenset[Payload]] = frozenset({Payload.GRADIENTS})
     remembers: ClassVar[bool] = True  # or not: nobody can see
 
-    hook: Hook
-    state: Make | None = None
+    def __init__(self, hook: Hook, state: Make | None = None) -> None:
+        self.hook, self.state = hook, state
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StockHook) and (self.hook, self.state) == (other.hook, other.state)
+
+    def __hash__(self) -> int:
+        return hash((self.hook, self.state))
 
     def __repr__(self) -> str:
         made = "" if self.state is None else f", state={_name(self.state)}"
