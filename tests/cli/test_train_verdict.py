@@ -17,6 +17,7 @@ from gossamer.cli.train_verdict import Verdict, verdict
 from gossamer.records import Evaluation, Event, Header, Journal, StepRecord, Truth
 from gossamer.records.tail import Tail
 from gossamer.records.tally import Tally
+from gossamer.tasks import build
 
 USUAL = {"compute": 0.006, "encode": 0.0, "send": 0.0005, "wait": 0.001, "decode": 0.0, "data": 0.0001}
 
@@ -193,3 +194,19 @@ def test_the_truth_of_the_last_look_is_told(tmp_path: Path) -> None:
 def test_where_nothing_is_lost_that_is_told(tmp_path: Path) -> None:
     assert "no exchange loses anything" in screen(found(tmp_path, four(), truth=50))
     assert "truth" not in screen(found(tmp_path, four()))
+
+
+def test_where_a_codec_pays_follows_from_what_it_took(tmp_path: Path) -> None:
+    """8 (B - b) / (encode + decode): 650 parameters on 4 workers, by hand; ten times the time, a tenth of the link."""
+    count = sum(p.numel() for p in build("digits", 0, {"hidden": 8}).model.parameters())
+    dense, coded = 1.5 * 4 * count, 1.5 * 2 * count  # 2 (p-1)/p of it, in 32 bits and in 16
+    bounds = []
+    for slower in (1, 10):
+        coding = {**USUAL, "encode": slower * 2e-4, "decode": slower * 1e-4}
+        one = found(tmp_path / str(slower), dict.fromkeys(range(4), coding), strategy="half")
+        assert one.pays_below == pytest.approx(8 * (dense - coded) / (slower * 3e-4), rel=0.01)
+        assert told(one)["pays_below_bits_per_second"] == one.pays_below
+        bounds.append(one.pays_below)
+        assert "members share memory, where it spares nothing" in " ".join(screen(one).replace("│", " ").split())
+    assert bounds[0] == pytest.approx(10 * bounds[1])
+    assert found(tmp_path / "dense", four()).pays_below is None

@@ -13,6 +13,7 @@ from gossamer.cli import request as asked
 from gossamer.cli.train_settings import DEFAULT, Resolved, Settings
 from gossamer.engine.job import FABRICS
 from gossamer.parts.refusal import Refused, real, whole
+from gossamer.parts.selection import Tag
 from gossamer.parts.spelling import nearest
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
@@ -20,6 +21,7 @@ from gossamer.strategy import AnyStrategy, fits, parse
 
 if TYPE_CHECKING:
     from gossamer.engine.job import TrainJob
+    from gossamer.tasks import Task
 
 MOST = 1024  # workers on one host
 EPOCHS, EVALUATIONS, CHECKPOINTS = 40.0, 20, 5  # of a run, where nobody says
@@ -34,6 +36,7 @@ class Request:
     world: World
     optimizer: Optimizer
     samples: int
+    tags: tuple[Tag, ...]
 
     @property
     def settings(self) -> Settings:
@@ -77,8 +80,10 @@ def check(resolved: Resolved, where: Sequence[str]) -> Request:
     optimizer = _optimizer(said, strategy)
     optimizer.suits(strategy)
     filled = _chosen(resolved, optimizer)
-    samples = _samples(filled.settings, world, where)
-    return Request(_length(filled, samples), strategy, world, optimizer, samples)
+    task = _built(filled.settings, world, where)
+    named = [(name, p) for name, p in task.model.named_parameters() if p.requires_grad]
+    tags = tuple(Tag(name, tuple(p.shape), p.element_size()) for name, p in named)
+    return Request(_length(filled, task.size), strategy, world, optimizer, task.size, tags)
 
 
 def _numbers(said: Settings) -> None:
@@ -115,7 +120,7 @@ def _chosen(resolved: Resolved, optimizer: Optimizer) -> Resolved:
     return resolved.filled(found, why)
 
 
-def _samples(said: Settings, world: World, where: Sequence[str]) -> int:
+def _built(said: Settings, world: World, where: Sequence[str]) -> Task:
     """Build the task as every worker will, and refuse one that breaks the contract or has too few samples."""
     from gossamer import tasks
 
@@ -124,7 +129,7 @@ def _samples(said: Settings, world: World, where: Sequence[str]) -> int:
     task = tasks.build(said.task, said.seed, said.options)
     tasks.tried(said.task, task)
     tasks.Stream(task.size, said.batch, world)
-    return task.size
+    return task
 
 
 def _length(resolved: Resolved, samples: int) -> Resolved:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.cli.report_screen import COLOURS
-from gossamer.cli.train_told import advice, even, told_truth, why_slow
+from gossamer.cli.train_told import advice, even, told_pays, told_truth, why_slow
 from gossamer.cli.train_verdict import Verdict
 from gossamer.cli.units import told_bytes, told_seconds, told_share, told_small, told_workers
 
@@ -56,6 +56,8 @@ def _speed(found: Verdict) -> Iterator[tuple[str, Text]]:
     yield "efficiency", Text(f"{found.efficiency:.0%} of the time is compute{_crowded(found.request.world.size)}")
     each = told_bytes(found.sent / found.played)
     yield "bytes", Text(f"{told_bytes(found.sent)} sent per member, {each} a step")
+    if found.pays_below is not None:
+        yield "pays", Text(told_pays(found, found.pays_below))
     if found.request.settings.truth is not None:
         yield "truth", Text(told_truth(found))
     if (words := _relaxed(found)) is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import asdict
 
 from gossamer.cli.train_verdict import Verdict
-from gossamer.cli.units import told_seconds
+from gossamer.cli.units import told_rate, told_seconds
 from gossamer.parts.payload import Payload
 from gossamer.records import Event
 from gossamer.records.summary import Slow
@@ -28,6 +28,15 @@ def why_slow(slow: Slow) -> str:
 def even(spread: float) -> str:
     """That nobody does hold the others up, and how far members lie apart all the same."""
     return f"nobody stands out: members' own work differs by {spread:.2f}x"
+
+
+def told_pays(found: Verdict, below: float) -> str:
+    """Where the codec is worth what it takes, and whether that is here."""
+    spent = told_seconds(found.spans["encode"] + found.spans["decode"])
+    if not below:
+        return f"nowhere: writing and reading take {spent} a step, and no byte is spared"
+    here = "; here members share memory, where it spares nothing" if (found.fabric or "").startswith("shared") else ""
+    return f"on links slower than {told_rate(below / 8)}: writing and reading take {spent} a step{here}"
 
 
 def told_truth(found: Verdict) -> str:
@@ -98,6 +107,7 @@ def told(found: Verdict) -> dict[str, object]:
         "best_accuracy": None if found.best is None else found.best.accuracy,
         "divergence": None if found.last is None else found.last.divergence,
         "spread": found.spread,
+        "pays_below_bits_per_second": found.pays_below,
         "truth": None if found.truth is None else {**asdict(found.truth), "looks": found.looks},
         "slowest": None if slow is None else {**vars(slow), "why": why_slow(slow)},
         "next": advice(found),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from gossamer.records import Evaluation, Event, Truth, summary
 from gossamer.records.record import SERVED
 from gossamer.records.summary import Slow
 from gossamer.records.tally import Tally
+from gossamer.strategy import slots
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Verdict:
     stale: tuple[float, int]  # how old the oldest thing that a step used was: the mean over steps, and the most
     dropped: int  # contributions that came too late
     torn: int  # reads of a partner that was writing
+    pays_below: float | None  # bits a second of a link below which the codec pays; None where there is none
     truth: Truth | None  # what the last look beside lossy exchanges has shown, the mean over members and buckets
     looks: int
     slow: Slow | None
@@ -74,6 +76,7 @@ def verdict(request: Request, folder: Path, tally: Tally, failure: str | None, r
         stale=_stale(tally),
         dropped=tally.dropped,
         torn=tally.torn,
+        pays_below=_pays_below(request, split) if tally.steps else None,
         truth=summary.looked([look for looks in tally.truth.values() for look in looks]),
         looks=tally.looks,
         slow=summary.slowest(tally.splits),
@@ -84,6 +87,16 @@ def verdict(request: Request, folder: Path, tally: Tally, failure: str | None, r
         failure=failure or diverged,
         resumed=resumed,
     )
+
+
+def _pays_below(request: Request, split: Mapping[str, float]) -> float | None:
+    """By what writing and reading took in this run, and by the bytes that the codecs keep off a link."""
+    if request.world.size == 1 or not any(exchange.codec.lossy for exchange in slots(request.strategy)):
+        return None
+    from gossamer.engine.pays import spared
+
+    spent = split.get("encode", 0.0) + split.get("decode", 0.0)
+    return max(0.0, 8 * spared(request.strategy, request.world, request.tags) / spent) if spent else None
 
 
 def _stale(tally: Tally) -> tuple[float, int]:

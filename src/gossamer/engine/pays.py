@@ -80,6 +80,12 @@ def balances(strategy: AnyStrategy, world: World, tags: Sequence[Tag]) -> list[B
     return found
 
 
+def spared(strategy: AnyStrategy, world: World, tags: Sequence[Tag]) -> float:
+    """Bytes, one after the other, that codecs keep off a member's link in a step, the mean over steps."""
+    both = zip(loads(strategy, world, tags), loads(_dense(strategy), world, tags), strict=True)
+    return sum((plain.passed - load.passed) / load.exchange.synchrony.every for load, plain in both)
+
+
 def cost(codec: Codec, shapes: Sequence[tuple[int, ...]], members: int = 2, bodies: int = 2) -> Cost:
     """What a codec costs here, where so many bodies are read."""
     import torch
