@@ -24,6 +24,8 @@ OURS: dict[str, dict[str, Any]] = {
     "local-sgd": {"strategy": "local_sgd(every=3)", "momentum": 0.9},
     "powersgd": {"strategy": "powersgd"},
     "dgc": {"strategy": "dgc"},
+    "one-bit": {"strategy": "one_bit", "momentum": 0.9},
+    "two-levels": {"strategy": "two_levels"},
     "diloco": {"strategy": "diloco(every=4)", "fabric": "torch"},
     "easgd": {"strategy": "easgd"},
     "hub": {"strategy": "parameter_server", "optimizer": "adam", "rate": 0.01},
@@ -159,13 +161,19 @@ def test_one_worker_goes_on_from_twos_checkpoint(case: str, own: tuple[Path, lis
             assert torch.equal(optimizer.state[parameter]["exp_avg_sq"], whole[name]["exp_avg_sq"])
 
 
-def test_what_was_not_sent_keeps_its_sum(ours: Path, tmp_path: Path) -> None:
-    kept = ours / "dgc" / "checkpoints"
+@pytest.mark.parametrize(
+    ("case", "memory"),
+    [("dgc", "velocity"), ("dgc", "momentum"), ("one-bit", "residual"), ("powersgd", "residual")],
+)
+def test_what_was_not_sent_keeps_its_sum(case: str, memory: str, ours: Path, tmp_path: Path) -> None:
+    """Two workers' residuals become one's: all that both held back is still to be sent, as the mean counts it."""
+    kept = ours / case / "checkpoints"
     trees = [load(kept).tree(f"member-{member}") for member in (0, 1)]
-    before = [tree["courses"][0]["strands"][0]["desks"][0]["memory"]["velocity"] for tree in trees]
-    training = resuming.Training(resuming.job(tmp_path, strategy="dgc", workers=1, steps=20, resume=str(kept)))
+    before = [tree["courses"][0]["strands"][0]["desks"][0]["memory"][memory] for tree in trees]
+    asked = OURS[case]["strategy"]
+    training = resuming.Training(resuming.job(tmp_path, strategy=asked, workers=1, steps=20, resume=str(kept)))
     training.checkpoints.load(root=kept)
-    now = training.course.strands[0].replica.desks[0].memory["velocity"]
+    now = training.course.strands[0].replica.desks[0].memory[memory]
     assert torch.allclose(now, before[0] + before[1], atol=1e-6)
     assert before[0].abs().sum() > 0 and training.course.step == resuming.STEPS
 
