@@ -5,7 +5,7 @@
                                     [--table FILE]
 
 Hosts are network namespaces (`gossamer.lab`), so this needs root; each has one worker of one thread, with 16 images a
-step, SGD of rate 0.02 with momentum 0.9 (DGC: its own). `prepared` is `gossamer.prepare`, `hook` is
+step, SGD of rate 0.02, which falls to 0, with momentum 0.9 (DGC: its own). `prepared` is `gossamer.prepare`, `hook` is
 `gossamer.as_comm_hook` in DDP, `DDP` is torch alone with its own hooks. First steps are timed, on links held to the
 rate and on links as fast as they are: the median over steps of when the last worker had ended it, the first six apart;
 MB are what the busiest host's interface sent in such a step, headers included. Then every row trains the same epochs of
@@ -116,6 +116,8 @@ def worker(asked: dict[str, Any]) -> None:
         draw = np.random.default_rng((asked["seed"], step // each))  # another order in every epoch, for all the same
         order = draw.permutation(len(labels))[rank::size]
         some = torch.from_numpy(order[step % each * BATCH :][:BATCH])
+        for group in optimizer.param_groups:
+            group["lr"] = RATE * (1.0 - step / asked["steps"])
         optimizer.zero_grad()
         nn.functional.cross_entropy(called(inputs[some]), labels[some]).backward()
         optimizer.step()

@@ -198,6 +198,34 @@ void codec_quantised(const float *x, int64_t count, int64_t bucket, int32_t bits
     }
 }
 
+/* The largest size of a bucket, no number if anything in it is none; and each element as 127ths of it. */
+CLONES static float codec_peak(const float *x, int64_t count) {
+    float peak = 0;
+    int32_t odd = 0;
+    for (int64_t k = 0; k < count; k++) {
+        float size = fabsf(x[k]);
+        odd |= size != size;
+        peak = size > peak ? size : peak;
+    }
+    return odd ? NAN : peak;
+}
+
+CLONES static void codec_shares(const float *x, int64_t count, float safe, int8_t *codes) {
+    for (int64_t k = 0; k < count; k++) {
+        float share = rintf(x[k] / safe * 127.0f);
+        codes[k] = (int8_t)(int32_t)(share == share ? share : 0.0f);
+    }
+}
+
+void codec_bytes(const float *x, int64_t count, int64_t bucket, float *peaks, int8_t *codes) {
+    for (int64_t first = 0; first < count; first += bucket) {
+        int64_t length = count - first < bucket ? count - first : bucket;
+        float peak = codec_peak(x + first, length);
+        *peaks++ = peak;
+        codec_shares(x + first, length, peak > 0 ? peak : 1.0f, codes + first);
+    }
+}
+
 /* Clipped to `bound`, an element is its sign with probability |v| / scale, else 0; written as 2, 0 or 1. */
 CLONES void codec_trits(const float *x, int64_t first, int64_t count, float bound, float scale, uint32_t one,
                         uint32_t other, uint8_t *codes) {
@@ -261,6 +289,17 @@ void codec_add_levels(const uint8_t *body, int64_t total, int64_t bucket, int32_
         EACH_STRETCH(8 / bits)
         levels_added(body + (first + at) % bytes, bits * (int)((first + at) / bytes), most, length, unit, into + first + at);
     }
+}
+
+CLONES static void bytes_added(const int8_t *codes, int64_t count, float unit, float *into) {
+    for (int64_t k = 0; k < count; k++)
+        into[k] += (float)codes[k] * unit;
+}
+
+/* All buckets of whole numbers of eight bits, each with its own unit. */
+void codec_add_bytes(const int8_t *body, int64_t total, int64_t bucket, const float *units, float *into) {
+    for (int64_t first = 0; first < total; first += bucket)
+        bytes_added(body + first, total - first < bucket ? total - first : bucket, *units++, into + first);
 }
 
 CLONES static void trits_added(const uint8_t *codes, int shift, int64_t count, float unit, float *into) {

@@ -58,6 +58,8 @@ def library() -> ctypes.CDLL | None:
         ("pack_signs", at, many, at),
         ("pack", at, many, c_int32, at),
         ("quantised", at, many, many, c_int32, word, word, at, at),
+        ("bytes", at, many, many, at, at),
+        ("add_bytes", at, many, many, at, at),
         ("trits", at, many, many, c_float, c_float, word, word, at),
         ("add_signs", at, many, many, many, many, at, at, at),
         ("add_levels", at, many, many, c_int32, at, at),
@@ -128,6 +130,20 @@ def quantised(flat: Tensor, bucket: int, bits: int, key: Key) -> tuple[Tensor, T
     norms, codes = flat.new_empty(-(-flat.numel() // bucket)), torch.empty(flat.numel(), dtype=torch.uint8)
     _call("quantised", flat.data_ptr(), flat.numel(), bucket, bits, *key, norms.data_ptr(), codes.data_ptr())
     return norms, codes
+
+
+def in_bytes(flat: Tensor, bucket: int) -> tuple[Tensor, Tensor]:
+    """The largest size of each bucket, and each element as 127ths of it, to the nearest."""
+    import torch
+
+    peaks, codes = flat.new_empty(-(-flat.numel() // bucket)), torch.empty(flat.numel(), dtype=torch.int8)
+    _call("bytes", flat.data_ptr(), flat.numel(), bucket, peaks.data_ptr(), codes.data_ptr())
+    return peaks, codes
+
+
+def add_bytes(body: Tensor, bucket: int, units: Tensor, into: Tensor) -> None:
+    """Add to each element its whole number times its bucket's unit."""
+    _call("add_bytes", body.data_ptr(), into.numel(), bucket, units.data_ptr(), into.data_ptr())
 
 
 def trits(part: Tensor, first: int, bound: float, scale: float, key: Key, codes: Tensor) -> None:

@@ -107,27 +107,32 @@ class Int8(Codec):
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         mine = self._written(block.flat)
-        meant = self._read(mine, block.flat)
+        meant = Meant(lambda into, weight: self._add(mine, into, weight), block.flat)
         heard = yield Each(mine, meant)
-        return mean_of(heard, block.flat, lambda body: self._read(body, block.flat)), meant
+        return sum_of(heard, block.flat, self._add), meant
 
     def _written(self, flat: Tensor) -> Tensor:
         import torch
 
+        if kernel.fits(flat):
+            return as_bytes(*kernel.in_bytes(flat, self.bucket))
         rows = _rows(flat.to(wide(flat)), self.bucket)
         peaks = rows.abs().amax(1, keepdim=True) if rows.numel() else rows.new_zeros(len(rows), 1)
         safe = peaks.where(peaks > 0, peaks.new_ones(()))
         codes = (rows / safe).mul_(EIGHT).round_().nan_to_num_(0.0).to(torch.int8)
         return as_bytes(peaks.reshape(-1), codes.reshape(-1)[: flat.numel()])
 
-    def _read(self, body: Tensor, like: Tensor) -> Tensor:
+    def _add(self, body: Tensor, into: Tensor, weight: float) -> None:
         import torch
 
-        kind = wide(like)
-        head = _buckets(like.numel(), self.bucket) * kind.itemsize
-        peaks = body[:head].clone().view(kind).unsqueeze(1)
-        shares = body[head:].view(torch.int8).to(kind).div_(EIGHT)
-        return _rows(shares, self.bucket).mul(peaks).reshape(-1)[: like.numel()].to(like.dtype)
+        kind = wide(into)
+        head = _buckets(into.numel(), self.bucket) * kind.itemsize
+        units = body[:head].clone().view(kind) * (weight / EIGHT)
+        if kernel.fits(into):
+            kernel.add_bytes(body[head:], self.bucket, units, into)
+            return
+        numbers = _rows(body[head:].view(torch.int8).to(kind), self.bucket)
+        into.add_((numbers * units.unsqueeze(1)).reshape(-1)[: into.numel()])
 
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
         count = elements(shapes)
