@@ -11,6 +11,7 @@ from gossamer.engine.crew import Crew
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.records import StepRecord, Truth
+from gossamer.replica.looks import cosine
 from gossamer.sim import Plan
 from gossamer.sim.plan import Outcome
 from gossamer.sim.rehearse import Rehearsal, rehearse
@@ -98,3 +99,11 @@ def test_an_exchange_is_looked_at_once_in_so_many_steps() -> None:
     """Every third step there is an exchange, every fourth step a look is due: the next exchange is looked at."""
     expression = "Exchange(payload=DELTAS, order=AFTER, codec=Half(), synchrony=Synchrony(every=3))"
     assert sorted({step for _, step in seen(played(expression, 4).steps)}) == [2, 5]
+
+
+def test_a_cosine_of_many_numbers_is_one_with_itself() -> None:
+    """Added up in 32 bits it would be off in the third digit."""
+    many = torch.randn(20_000_000, generator=torch.Generator().manual_seed(0))
+    assert cosine(many, many) == pytest.approx(1.0, abs=1e-9)
+    assert cosine(many, -many) == pytest.approx(-1.0, abs=1e-9)
+    assert cosine(many, torch.zeros_like(many)) == 0.0 and cosine(torch.zeros(3), torch.zeros(3)) == 1.0
