@@ -72,7 +72,7 @@ def rehearse(
     steps: Annotated[int | None, typer.Option(help="Steps per worker, instead.", rich_help_panel=_LONG)] = None,
     target: Annotated[float, typer.Option(help="The accuracy to time.", rich_help_panel=_LONG)] = 0.95,
     evaluate_every: Annotated[
-        int | None, typer.Option(help="Steps between looks. Default: 40 looks.", rich_help_panel=_LONG)
+        int | None, typer.Option(help="Steps between evaluations. Default: 40 of them.", rich_help_panel=_LONG)
     ] = None,
     compute: Annotated[
         str,

@@ -72,7 +72,7 @@ def train(
     steps: Annotated[int | None, typer.Option(help="Steps per worker, instead.", rich_help_panel=_LONG)] = None,
     target: Annotated[float, typer.Option(help="The accuracy to time.", rich_help_panel=_LONG)] = DEFAULTS.target,
     evaluate_every: Annotated[
-        int | None, typer.Option(help="Steps between looks. Default: 20 looks.", rich_help_panel=_LONG)
+        int | None, typer.Option(help="Steps between evaluations. Default: 20 of them.", rich_help_panel=_LONG)
     ] = None,
     resume: Annotated[
         str | None,

@@ -133,7 +133,7 @@ def _built(said: Settings, world: World, where: Sequence[str]) -> Task:
 
 
 def _length(resolved: Resolved, samples: int) -> Resolved:
-    """Steps, and how many lie between looks and between checkpoints."""
+    """Steps, and how many lie between evaluations and between checkpoints."""
     said, found, why = resolved.settings, dict[str, Any](), dict[str, str]()
     steps = said.steps
     if steps is None:
