@@ -22,7 +22,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gossamer.engine import freed
 from gossamer.parts import kernel
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec import (
@@ -140,7 +139,6 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=REPEATS)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    freed.keep()  # as a worker does
     print(
         f"loops: {'torch' if kernel.library() is None else 'compiled'}; GB/s of 32-bit floats, median (lowest..highest)"
     )

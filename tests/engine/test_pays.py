@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from gossamer.engine.pays import MOST, Balance, Cost, _cut, balances, below, cost
+from gossamer.engine.pays import MOST, Balance, Cost, _cut, balances, below, cost, spared
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec import Block, Codec, Conversation, Half, Memory, OneBit, Size, TopK
 from gossamer.parts.codec.wire import Shapes
@@ -90,3 +90,11 @@ def test_what_is_larger_than_is_played_costs_in_proportion() -> None:
     assert few == [(MOST // 2,), (MOST // 2,)] and share == pytest.approx(MOST / (1.5 * MOST + 25))
     rows, share = _cut([(3 * MOST // 1000, 1000)])
     assert rows == [(MOST // 1000, 1000)] and share == pytest.approx(1 / 3)
+
+
+def test_what_is_spared_is_that_of_the_stages_that_were_played() -> None:
+    tags, world = [Tag("w", (100, 100))], World(4)
+    half, late = (spared(parse(text), world, tags, 20) for text in ("half", "Staged(allreduce, 10, half)"))
+    assert half == pytest.approx(1.5 * 2 * 10_000)
+    assert spared(parse("Staged(half, 10, half)"), world, tags, 20) == pytest.approx(half)
+    assert late == pytest.approx(half / 2) and spared(parse("Staged(allreduce, 10, half)"), world, tags, 5) == 0.0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -16,6 +19,7 @@ from gossamer.sim import Plan
 from gossamer.sim.plan import Outcome
 from gossamer.sim.rehearse import Rehearsal, rehearse
 from gossamer.strategy import parse
+from gossamer.tasks import Task
 
 STEPS = 7
 LOSSY = [
@@ -107,3 +111,18 @@ def test_a_cosine_of_many_numbers_is_one_with_itself() -> None:
     assert cosine(many, many) == pytest.approx(1.0, abs=1e-9)
     assert cosine(many, -many) == pytest.approx(-1.0, abs=1e-9)
     assert cosine(many, torch.zeros_like(many)) == 0.0 and cosine(torch.zeros(3), torch.zeros(3)) == 1.0
+
+
+def test_where_there_is_nothing_to_compare_nothing_is_found() -> None:
+    """A gradient that is zero on all members: neither short of anything, nor held back a thousandfold."""
+    task = small.task()
+    still = replace(task, loss=lambda model, batch: classified_by_nothing(task, model, batch))
+    plan = Plan(still, parse("one_bit"), World(2), Optimizer(), 5, 4, truth=1)
+    looks = [look for record in rehearse(plan).steps for look in record.truth]
+    assert len(looks) == 8
+    assert all((look.cosine, look.bias, look.residual, look.lowest) == (1.0, 0.0, 0.0, 1.0) for look in looks)
+
+
+def classified_by_nothing(task: Task, model: Any, batch: Any) -> Any:
+    loss, *rest = task.loss(model, batch)
+    return (0.0 * loss, *rest)

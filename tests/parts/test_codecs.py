@@ -22,6 +22,7 @@ from gossamer.parts.codec import (
     Each,
     ErrorFeedback,
     Half,
+    Heard,
     Max,
     Mean,
     OneBit,
@@ -320,3 +321,38 @@ def ended(speaking, heard):
     except StopIteration as end:
         return end.value
     raise AssertionError("not over")
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16], ids=str)
+def test_powersgd_of_16_bit_numbers_whose_means_are_heard_in_32(kind: torch.dtype) -> None:
+    """As every fabric says them: two members, wires of 16 bits, answers wider."""
+    shapes, draw = ((9, 7), (5,)), torch.Generator().manual_seed(2)
+    flats = [torch.randn(68, generator=draw).to(kind) for _ in range(2)]
+    memories: list[dict[str, Tensor]] = [{}, {}]
+    for step in range(3):
+        talks = [
+            ErrorFeedback(PowerSGD(2)).converse(Block(flat, shapes), memory, Chance(0, 0, step, member))
+            for member, (flat, memory) in enumerate(zip(flats, memories, strict=True))
+        ]
+        wires = [next(talk) for talk in talks]
+        for _ in range(2):
+            assert {wire.body.dtype for wire in wires} == {kind}
+            heard = Heard(whole=torch.stack([wire.body.float() for wire in wires]).mean(0))
+            ends: list[Tensor] = []
+            for place, talk in enumerate(talks):
+                try:
+                    wires[place] = talk.send(heard)
+                except StopIteration as end:
+                    ends.append(end.value[0])
+        assert len(ends) == 2 and torch.equal(*ends) and ends[0].dtype == kind
+        mean = torch.stack([flat.float() for flat in flats]).mean(0)
+        assert (ends[0].float()[63:] - mean[63:]).abs().max() < 0.02, "vectors are exact, but for 16 bits"
+
+
+def test_what_was_said_in_vain_is_not_lost() -> None:
+    """A conversation that ends before its answer: residual and gradient are both still to be sent."""
+    memory = {"residual": torch.full((12,), 0.5)}
+    talk = ErrorFeedback(PowerSGD(1)).converse(Block(torch.ones(12), ((3, 4),)), memory, Chance(0, 0, 0, 0))
+    next(talk)
+    talk.close()
+    assert torch.equal(memory["residual"], torch.full((12,), 1.5))

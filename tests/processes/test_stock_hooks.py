@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -16,8 +18,11 @@ from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDSt
 from torch.nn.parallel import DistributedDataParallel
 
 import gossamer
-from gossamer.parts.codec import Block, Codec, ErrorFeedback
+from gossamer.parts.chance import Chance
+from gossamer.parts.codec import Block, Codec, ErrorFeedback, PowerSGD
+from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused
+from gossamer.parts.synchrony import Synchrony
 from gossamer.parts.topology import Cycle, Hub
 from gossamer.strategy import Exchange
 
@@ -137,3 +142,52 @@ def test_what_cannot_be_played_is_refused() -> None:
     for hook, words in ((peeks, "asks for parameters"), (multiplies, "SUM, AVG or MAX")):
         with pytest.raises(Refused, match=words):
             played(gossamer.from_comm_hook(hook), range(1), [{}, {}, {}])
+
+
+def summing(group: Any, bucket: Any) -> Any:
+    """Whole numbers, and numbers so small that a mean in 16 bits would lose them."""
+    whole, tiny = torch.tensor([2**24 + 1]), torch.full((1,), 5.9604644775390625e-08, dtype=torch.float16)
+    dist.all_reduce(whole, group=group)
+    dist.all_reduce(tiny, group=group)
+    bucket.buffer().zero_()[:2] = torch.stack([whole[0].double() - 3 * 2**24, tiny[0].double() * 2**24]).float()
+    ended: torch.futures.Future[Tensor] = torch.futures.Future()
+    ended.set_result(bucket.buffer())
+    return ended
+
+
+def test_sums_are_sums_of_whole_numbers_and_of_small_ones() -> None:
+    found = played(gossamer.from_comm_hook(summing), range(1), [{}, {}, {}])[0]
+    assert found[:2].tolist() == [3.0, 3.0]
+
+
+def test_a_state_lives_on_from_step_to_step() -> None:
+    """Without a warm start PowerSGD draws anew at every step, from numbers that no checkpoint has."""
+
+    def cold(group: Any) -> PowerSGDState:
+        return PowerSGDState(group, 1, start_powerSGD_iter=2, warm_start=False, use_error_feedback=False)
+
+    given = [flats(0)] * 6
+    memories: list[dict[str, Tensor]] = [{}, {}, {}]
+    codec = gossamer.from_comm_hook(powerSGD_hook, cold)
+    found = [
+        exchange(codec, blocks, everybody([1 / 3] * 3), memories, step).mixed[0] for step, blocks in enumerate(given)
+    ]
+    assert not torch.equal(found[3], found[4]) and not torch.equal(found[4], found[5])
+
+
+def test_an_exchange_that_is_given_up_leaves_nobody_waiting() -> None:
+    before = threading.active_count()
+    talk = gossamer.from_comm_hook(default_hooks.fp16_compress_hook).converse(flats(0)[0], {}, Chance(0, 0, 0, 0))
+    next(talk)
+    talk.close()
+    until = time.monotonic() + 5.0
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threading.active_count() == before
+
+
+def test_who_knows_only_in_the_end_what_it_keeps_sends_no_next_one_before() -> None:
+    for codec in (gossamer.from_comm_hook(powerSGD_hook, low_rank), ErrorFeedback(PowerSGD(2))):
+        with pytest.raises(Refused, match="knows only in the end"):
+            Exchange(codec=codec, synchrony=Synchrony(delay=1))
+        Exchange(codec=codec, payload=Payload.GRADIENTS)

@@ -76,7 +76,7 @@ def verdict(request: Request, folder: Path, tally: Tally, failure: str | None, r
         stale=_stale(tally),
         dropped=tally.dropped,
         torn=tally.torn,
-        pays_below=_pays_below(request, split) if tally.steps else None,
+        pays_below=_pays_below(request, split, round(tally.reached)) if tally.steps else None,
         truth=summary.looked([look for looks in tally.truth.values() for look in looks]),
         looks=tally.looks,
         slow=summary.slowest(tally.splits),
@@ -89,14 +89,14 @@ def verdict(request: Request, folder: Path, tally: Tally, failure: str | None, r
     )
 
 
-def _pays_below(request: Request, split: Mapping[str, float]) -> float | None:
+def _pays_below(request: Request, split: Mapping[str, float], steps: int) -> float | None:
     """By what writing and reading took in this run, and by the bytes that the codecs keep off a link."""
     if request.world.size == 1 or not any(exchange.codec.lossy for exchange in slots(request.strategy)):
         return None
     from gossamer.engine.pays import spared
 
     spent = split.get("encode", 0.0) + split.get("decode", 0.0)
-    return max(0.0, 8 * spared(request.strategy, request.world, request.tags) / spent) if spent else None
+    return max(0.0, 8 * spared(request.strategy, request.world, request.tags, steps) / spent) if spent else None
 
 
 def _stale(tally: Tally) -> tuple[float, int]:

@@ -6,9 +6,9 @@ import ctypes
 import os
 import platform
 
-TRIM, MAPPED = -1, -4  # glibc's M_TRIM_THRESHOLD and M_MMAP_MAX
+TRIM, MAPPED = -1, -3  # glibc's M_TRIM_THRESHOLD and M_MMAP_THRESHOLD
 MOST = (1 << 31) - 1  # bytes at the end of the heap before they are given back
-NONE = 0  # blocks that are mapped by themselves, and so given back, however large
+LARGE = 32 << 20  # bytes from which a block is given back all the same: kept (M_MMAP_MAX 0), eight dead copies pile up
 TOLD = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_MMAP_MAX_")
 
 
@@ -18,4 +18,4 @@ def keep() -> bool:
     if chosen or platform.libc_ver()[0] != "glibc":
         return False
     mallopt = ctypes.CDLL(None).mallopt
-    return bool(mallopt(MAPPED, NONE)) and bool(mallopt(TRIM, MOST))
+    return bool(mallopt(MAPPED, LARGE)) and bool(mallopt(TRIM, MOST))

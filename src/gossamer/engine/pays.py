@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import inf, prod
 from statistics import median
 from time import perf_counter
@@ -80,10 +81,15 @@ def balances(strategy: AnyStrategy, world: World, tags: Sequence[Tag]) -> list[B
     return found
 
 
-def spared(strategy: AnyStrategy, world: World, tags: Sequence[Tag]) -> float:
-    """Bytes, one after the other, that codecs keep off a member's link in a step, the mean over steps."""
-    both = zip(loads(strategy, world, tags), loads(_dense(strategy), world, tags), strict=True)
-    return sum((plain.passed - load.passed) / load.exchange.synchrony.every for load, plain in both)
+def spared(strategy: AnyStrategy, world: World, tags: Sequence[Tag], steps: int) -> float:
+    """Bytes, one after the other, that codecs keep off a member's link in a step, the mean over so many of them."""
+    both = list(zip(loads(strategy, world, tags), loads(_dense(strategy), world, tags), strict=True))
+    starts = sorted({load.first for load, _ in both})
+    ends = {first: min(steps, later) for first, later in pairwise([*starts, steps])}
+    shares = {first: max(0, end - first) / max(1, steps) for first, end in ends.items()}
+    return sum(
+        shares[load.first] * (plain.passed - load.passed) / load.exchange.synchrony.every for load, plain in both
+    )
 
 
 def cost(codec: Codec, shapes: Sequence[tuple[int, ...]], members: int = 2, bodies: int = 2) -> Cost:
@@ -113,7 +119,7 @@ def _play(codec: Codec, block: Block, memory: Memory, step: int, heard: int) -> 
     talking = codec.converse(block, memory, Chance(0, 0, step, 0))
     write, began = 0.0, perf_counter()
     wire = next(talking)
-    for _ in range(codec.turns - 1):
+    for _ in range(len(codec.wire_bytes(block.shapes, block.flat.element_size())) - 1):
         write += perf_counter() - began
         began = perf_counter()
         wire = talking.send(alone(wire))

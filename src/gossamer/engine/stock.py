@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec import Block, Codec, Conversation, Each, Heard, Max, Mean, Memory, Size, Wire, alone
@@ -21,6 +22,8 @@ from gossamer.parts.refusal import Refused
 Hook = Callable[[Any, Any], "torch.futures.Future[Any]"]
 Make = Callable[[dist.ProcessGroup], object]
 KEPT = "hook."  # begins the names of what is kept of a hook's state
+MARK = f"{KEPT}mark"  # what is in the memory of the state that lives in this process
+_states: Any = WeakIdKeyDictionary()  # by mark: the group, and the state
 TRIED = 4  # steps after which a hook has begun to do what it is for (PowerSGD's are dense at first)
 
 
@@ -28,7 +31,8 @@ def from_comm_hook(hook: Hook, state: Make | None = None) -> StockHook:
     """What an exchange takes as its codec, of what `DistributedDataParallel.register_comm_hook` takes.
 
     `state` makes the hook's state for a process group, as `lambda group: PowerSGDState(group, 2)`; without it the group
-    itself is the state, as torch's simple hooks have it. All its tensors and numbers are kept in checkpoints.
+    itself is the state, as torch's simple hooks have it. A checkpoint has its tensors and numbers, and those in its
+    dictionaries; what else it holds, random draws say, begins anew there, and all of it in a world of another size.
     """
     if not callable(hook):
         raise Refused(f"from_comm_hook: {hook!r} cannot be called", "a function of (state, bucket)")
@@ -59,14 +63,14 @@ class StockHook(Codec):
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         asked: SimpleQueue[Wire | Tensor | BaseException] = SimpleQueue()
-        answers: SimpleQueue[Heard] = SimpleQueue()
-        group = _Group(chance.member, block.members, asked, answers)
+        answers: SimpleQueue[Heard | None] = SimpleQueue()
+        group, state = self._alive(memory, chance.member, block.members)
+        group.asked, group.answers = asked, answers
         bucket = _Bucket(block.flat.clone(), block)
 
         @torch.no_grad()
         def play() -> None:
             try:
-                state = group if self.state is None else _filled(self.state(group), memory)
                 mixed = _result(self.hook(state, bucket).wait())
                 memory.update(_kept(state) if self.state is not None else {})
                 asked.put(mixed)
@@ -74,12 +78,26 @@ class StockHook(Codec):
                 asked.put(error)
 
         threading.Thread(target=play, daemon=True).start()  # one that is never answered must hold nobody up
-        while not isinstance(said := asked.get(), Tensor | BaseException):
-            answers.put((yield said))
+        try:
+            while not isinstance(said := asked.get(), Tensor | BaseException):
+                answers.put((yield said))
+        finally:
+            answers.put(None)  # whoever still waits for an answer waits in vain
         if isinstance(said, BaseException):
             raise said
         mixed = said.to(block.flat.dtype).view(block.flat.shape)
         return mixed, mixed
+
+    def _alive(self, memory: Memory, member: int, size: int) -> tuple[_Group, object]:
+        """The group and the state that this memory belongs to; from a checkpoint, what was kept of the state."""
+        mark = memory.get(MARK)
+        found = None if mark is None else _states.get(mark)
+        if found is None:
+            group = _Group(member, size)
+            state = group if self.state is None else _filled(self.state(group), memory)
+            mark = memory[MARK] = torch.zeros(1)
+            found = _states[mark] = group, state
+        return found
 
     @property
     def turns(self) -> int:
@@ -117,13 +135,17 @@ def _tried(codec: StockHook, shapes: tuple[tuple[int, ...], ...], itemsize: int)
 class _Group(dist.ProcessGroup):
     """A process group that carries nothing: what it is asked for is handed on as a wire, and answered."""
 
-    def __init__(self, rank: int, size: int, asked: SimpleQueue[Any], answers: SimpleQueue[Heard]) -> None:
+    def __init__(self, rank: int, size: int) -> None:
         super().__init__(rank, size)  # type: ignore[call-arg]
-        self._asked, self._answers = asked, answers
+        self.asked: SimpleQueue[Any] = SimpleQueue()
+        self.answers: SimpleQueue[Heard | None] = SimpleQueue()
 
     def _said(self, wire: Wire) -> Heard:
-        self._asked.put(wire)
-        return self._answers.get()
+        self.asked.put(wire)
+        heard = self.answers.get()
+        if heard is None:
+            raise RuntimeError("the exchange ended before its time")
+        return heard
 
     def allreduce(self, tensors: list[Tensor], options: Any = None) -> Any:  # type: ignore[override]
         """Each becomes the sum of everybody's, their mean or their maximum."""
@@ -131,12 +153,14 @@ class _Group(dist.ProcessGroup):
         for tensor in tensors:
             if kind == dist.ReduceOp.MAX:
                 tensor.copy_(self._said(Max(tensor.clone())).one())
-            elif kind == dist.ReduceOp.SUM or kind == dist.ReduceOp.AVG:
-                times = self.size() if kind == dist.ReduceOp.SUM else 1
-                mean = self._said(Mean(tensor.clone())).one()  # a sum of 16-bit numbers is heard in 32 bits
-                tensor.copy_(mean * times if times > 1 else mean)
+            elif kind == dist.ReduceOp.SUM and not tensor.is_floating_point():
+                tensor.copy_(torch.stack(self._gathered(tensor)).sum(0))
+            elif kind == dist.ReduceOp.SUM:  # the mean of so many times as much: what was divided before is whole again
+                tensor.copy_(self._said(Mean(tensor * self.size())).one())
+            elif kind == dist.ReduceOp.AVG:
+                tensor.copy_(self._said(Mean(tensor.clone())).one())
             else:
-                raise Refused(f"from_comm_hook: all-reduce with {kind}", "SUM, AVG or MAX")
+                raise Refused("from_comm_hook: an all-reduce that is no sum, mean or maximum", "SUM, AVG or MAX")
         return _done(tensors)
 
     def allgather(  # type: ignore[override]
@@ -144,10 +168,19 @@ class _Group(dist.ProcessGroup):
     ) -> Any:
         """Everybody's tensor beside one's own."""
         for into, tensor in zip(outputs, inputs, strict=True):
-            apart = self._said(Each(tensor.contiguous().view(-1).view(torch.uint8).clone())).apart
-            for out, (_, body) in zip(into, apart, strict=True):
-                out.copy_(body.clone().view(tensor.dtype).view(tensor.shape))
+            for out, theirs in zip(into, self._gathered(tensor), strict=True):
+                out.copy_(theirs)
         return _done([tensor for into in outputs for tensor in into])
+
+    def _gathered(self, tensor: Tensor) -> list[Tensor]:
+        apart = self._said(Each(tensor.contiguous().view(-1).view(torch.uint8).clone())).apart
+        return [body.clone().view(tensor.dtype).view(tensor.shape) for _, body in apart]
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise Refused("from_comm_hook: this hook asks for more than all-reduce and all-gather", "a hook that does not")
+
+    broadcast = barrier = reduce = gather = scatter = send = recv = alltoall = _refuse
+    reduce_scatter = _allgather_base = _reduce_scatter_base = _refuse
 
     def getBackendName(self) -> str:
         """As torch's own groups say."""
@@ -212,7 +245,7 @@ def _kept(state: object) -> Memory:
     """Its tensors, and its numbers as tensors of one; those in dictionaries under both names."""
     found: Memory = {}
     for name, value in _held(state).items():
-        inside = value.items() if isinstance(value, dict) else ()
+        inside = ((k, v) for k, v in value.items() if isinstance(k, int | str)) if isinstance(value, dict) else ()
         for named, each in ((name, value), *((f"{name}.{key}", inner) for key, inner in inside)):
             if isinstance(each, Tensor):
                 found[KEPT + named] = each
@@ -227,7 +260,7 @@ def _filled(state: object, memory: Memory) -> object:
     """A new state, with what was kept of the last one."""
     held = _held(state)
     for name, tensor in memory.items():
-        if not name.startswith(KEPT):
+        if not name.startswith(KEPT) or name == MARK:
             continue
         outer, _, inner = name.removeprefix(KEPT).partition(".")
         number = tensor.numel() == 1 and tensor.dtype in (torch.int64, torch.float64)

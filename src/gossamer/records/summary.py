@@ -133,13 +133,15 @@ def _beyond(
 
 
 def looked(looks: Sequence[Truth]) -> Truth | None:
-    """The mean of looks beside lossy exchanges, at several members or buckets; the tensor is the worst of all."""
+    """The mean of looks beside the exchange that loses most, at all members and buckets; its worst tensor."""
     if not looks:
         return None
+    slots = [[look for look in looks if look.slot == slot] for slot in {look.slot for look in looks}]
+    most = min(slots, key=lambda each: sum(look.cosine for look in each) / len(each))
     cosine, bias, residual = (
-        sum(getattr(look, name) for look in looks) / len(looks) for name in ("cosine", "bias", "residual")
+        sum(getattr(look, name) for look in most) / len(most) for name in ("cosine", "bias", "residual")
     )
-    worst = min(looks, key=lambda look: look.lowest)
+    worst = min(most, key=lambda look: look.lowest)
     return replace(worst, cosine=cosine, bias=bias, residual=residual)
 
 

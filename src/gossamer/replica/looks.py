@@ -13,6 +13,7 @@ from gossamer.replica.desk import Desk
 from gossamer.strategy import Exchange
 
 SOME = 1 << 20  # elements that are widened at a time
+NOTHING = 1e-6  # of one's own length: what is shorter is rounding
 
 
 class Looks:
@@ -24,32 +25,34 @@ class Looks:
     def __init__(self, names: Sequence[str]) -> None:
         self.every, self.found = 0, list[Truth]()
         self._names = names
+        self._buckets: dict[int, tuple[int, int]] = {}  # by slot, the last step that was looked at, and its last bucket
 
     def due(self, exchange: Exchange, step: int) -> bool:
         """Whether this exchange is the one in `every` steps that is looked at."""
         return bool(self.every) and exchange.codec.lossy and step % self.every < exchange.synchrony.every
 
-    def look(self, slot: int, desk: Desk, seen: tuple[Tensor, Tensor, Tensor]) -> None:
-        """Compare what it came to with what it should have: (mine, mixed, exact); of parameters, how far both move."""
+    def look(self, slot: int, step: int, desk: Desk, seen: tuple[Tensor, Tensor, Tensor]) -> None:
+        """Compare what it came to with what it should have: (mine, mixed, exact); of parameters, how far both move.
+
+        Where that is nothing, beside one's own, nothing is compared: it is as it should be.
+        """
         mine, mixed, exact = seen
+        last, bucket = self._buckets.get(slot, (step, -1))
+        self._buckets[slot] = step, (bucket + 1 if last == step else 0)
+        least = NOTHING * dot(mine, mine) ** 0.5
         if desk.exchange.payload is Payload.PARAMETERS:
             mixed, exact = mixed - mine, exact - mine
         mixed = mixed.to(exact.dtype)
         apart = [(cosine(a, b), place) for a, b, place in self._parts(desk, mixed, exact)]
         lowest, place = min(apart, default=(1.0, 0))
         held = desk.memory.get(desk.exchange.codec.unsent[0]) if desk.exchange.codec.unsent else None
-        long = max(dot(exact, exact) ** 0.5, 1e-30)
-        truth = Truth(
-            slot,
-            sum(each.slot == slot for each in self.found),
-            cosine(mixed, exact),
-            dot(mixed, exact) / long**2 - 1.0,
-            0.0 if held is None else dot(held, held) ** 0.5 / long,
-            desk.exchange.codec.remembers,
-            self._names[place],
-            lowest,
-        )
-        self.found.append(truth)
+        long, number, keeps = dot(exact, exact) ** 0.5, self._buckets[slot][1], desk.exchange.codec.remembers
+        if long <= least:
+            self.found.append(Truth(slot, number, 1.0, 0.0, 0.0, keeps, self._names[place], 1.0))
+            return
+        bias = dot(mixed, exact) / long**2 - 1.0
+        residual = 0.0 if held is None else dot(held, held) ** 0.5 / long
+        self.found.append(Truth(slot, number, cosine(mixed, exact), bias, residual, keeps, self._names[place], lowest))
 
     def told(self) -> list[Truth]:
         """What was found since the last time."""

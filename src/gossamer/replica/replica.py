@@ -85,7 +85,7 @@ class Replica:
         if looks:
             mixed = mixed.clone()  # what was heard may be lent until the next wire begins
             heard = yield Mean(exact)
-            self.truth.look(slot, desk, (exact, mixed, heard.one()))
+            self.truth.look(slot, step, desk, (exact, mixed, heard.one()))
         if late:
             mixed = mixed - kept * mine
         if self.holding:
@@ -107,7 +107,7 @@ class Replica:
         wire = next(speaking)
         heard, _ = conclude(speaking, alone(wire))
         if looks:  # a hub hears one at a time: the truth of a push is what was to be pushed
-            self.truth.look(slot, desk, (torch.zeros_like(exact), heard, exact))
+            self.truth.look(slot, step, desk, (torch.zeros_like(exact), heard, exact))
         desk.pushes += 1
         answer = yield wire
         desk.versions[0] = answer.version

@@ -150,6 +150,8 @@ def _codec(ex: Exchange) -> Broken:
             f"{ex.codec!r} speaks {ex.codec.turns} times and all must hear the same; only Complete gives that",
             ("topology", "codec"),
         )
+    if ex.codec.turns > 1 and ex.codec.remembers and ex.synchrony.delay >= ex.synchrony.every:
+        return f"{ex.codec!r} knows only in the end what it keeps, and the next is sent before that", ("delay", "codec")
     if ex.codec.draws_alike and not isinstance(ex.topology, Complete):
         return (
             f"{ex.codec!r} can be read only by who drew the same places, in the same step; only Complete gives that",

@@ -32,6 +32,7 @@ from gossamer.engine.loop.place import Place
 from gossamer.engine.loop.strand import Strand
 from gossamer.engine.reach import Reach
 from gossamer.parts.refusal import Refused
+from gossamer.parts.topology import Complete
 from gossamer.parts.world import World
 from gossamer.records import Event, Header, Journal, StepRecord
 from gossamer.records.drift import Trail
@@ -76,6 +77,7 @@ class Session:
         self._counts = (0, 0)  # samples of the batch that is computed: mine, and in all
         self._unknown: Refused | None = None
         self._warned = False
+        self._alike = all(type(ex.topology) is Complete for ex in slots(strategy))  # all hear the same average
         self._trails: dict[Course, Trail] = {}  # of what lossy exchanges came to beside the truth
         self._told: float | None = None  # what the next backward counts, where somebody said so
         self._spent = False
@@ -265,7 +267,7 @@ class Session:
             self._warned = True
             self.say("a parameter was changed in place; with route=sharded all workers share it: let one of them do it")
         self._slate.write(self.courses[0].step)
-        if record.truth and self.place.member == 0:  # others look at the same average
+        if record.truth and (self.place.member == 0 or not self._alike):
             for words in self._trails.setdefault(course, Trail()).take(record.truth):
                 self.say(f"step {record.step}: {words}")
         for watch in self.watches:

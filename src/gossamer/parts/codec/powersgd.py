@@ -12,6 +12,7 @@ from gossamer.parts.codec.wire import Block, Codec, Conversation, Mean, Meant, M
 from gossamer.parts.refusal import whole
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 NEAR = 1 << 17  # elements of a product that a core's own cache holds
@@ -37,10 +38,11 @@ class PowerSGD(Codec):
         own = [m @ rows[place].T if place in rows else m.clone() for place, m in enumerate(matrices)]
         heard = yield Mean(_joined(own, block))
         sums, sides = heard.one(), [tuple(each.shape) for each in own]
-        left = heard.once("left", lambda: [_basis(p, n in rows) for n, p in enumerate(_parted(sums, sides))])
+        kind = block.flat.dtype  # 16-bit wires are heard in 32 bits
+        left = heard.once("left", lambda: [_basis(p, n in rows, kind) for n, p in enumerate(_parted(sums, sides))])
         mine = {place: left[place].T @ matrices[place] for place in places}
         heard = yield Mean(_joined(list(mine.values()), block))
-        parted = _parted(heard.one(), [tuple(q.shape) for q in mine.values()])
+        parted = _parted(heard.one().to(kind), [tuple(q.shape) for q in mine.values()])
         right = dict(zip(places, parted, strict=True))
         memory.update({f"rows {n}": q.clone() for n, q in enumerate(right.values())})
         told = [left[place] if place in mine else vector for place, vector in enumerate(own)]
@@ -73,14 +75,14 @@ def thick(side: tuple[int, ...]) -> bool:
     return min(side) > 1
 
 
-def _basis(p: Tensor, factor: bool) -> Tensor:
+def _basis(p: Tensor, factor: bool, kind: torch.dtype) -> Tensor:
     """An orthonormal basis of a factor's columns, found in 32 bits where there are fewer; a vector as it is."""
     import torch
 
     if not factor:
         return p
     basis: Tensor = torch.linalg.qr(p.to(torch.promote_types(p.dtype, torch.float32))).Q
-    return basis.to(p.dtype)
+    return basis.to(kind)
 
 
 def _joined(parts: list[Tensor], block: Block) -> Tensor:

@@ -112,7 +112,6 @@ class AdaComp(Codec):
     """
 
     remembers: ClassVar[bool] = True
-    unsent: ClassVar[tuple[str, ...]] = ("residual",)
 
     bin: int = 50
 

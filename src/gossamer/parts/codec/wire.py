@@ -158,7 +158,7 @@ class Codec(ABC, Value):
     sums_exactly: ClassVar[bool] = True  # its Mean wires lose nothing by being summed in flight
     by_element: ClassVar[bool] = False  # what becomes of a number depends on it alone: blocks may be cut
     owns_momentum: ClassVar[bool] = False  # it applies the momentum, so the optimizer must not
-    unsent: ClassVar[tuple[str, ...]] = ()  # the memories that hold what it has not sent yet, the sum of it first
+    unsent: ClassVar[tuple[str, ...]] = ("residual",)  # memories, if any, of what is not sent yet; the sum of it first
 
     @abstractmethod
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:

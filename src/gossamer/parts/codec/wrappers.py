@@ -24,7 +24,6 @@ class ErrorFeedback(Codec):
     """
 
     remembers: ClassVar[bool] = True
-    unsent: ClassVar[tuple[str, ...]] = ("residual",)
 
     codec: Codec = Half()
 
@@ -39,10 +38,14 @@ class ErrorFeedback(Codec):
         known = wire.meant
         if known is not None:
             memory["residual"] = _add(whole, known, -1.0)
-        mixed, heard_of_me = yield from _continued(talking, wire)
-        if known is None:
-            left, others = _add(whole, heard_of_me, -1.0), memory.get("residual")
-            memory["residual"] = left if others is None else others.add_(left)
+        left = whole  # of what nobody has heard, should this end before its time
+        try:
+            mixed, heard_of_me = yield from _continued(talking, wire)
+            left = whole if known is not None else _add(whole, heard_of_me, -1.0)
+        finally:
+            if known is None:
+                others = memory.get("residual")
+                memory["residual"] = left if others is None else others.add_(left)
         return mixed, heard_of_me
 
     @property
