@@ -163,7 +163,7 @@ def test_a_rank_of_another_gossamer_is_named(member: Member) -> None:
     place, last = join(), member.size - 1
     odd = member.rank == last
     where = f"rank {last}" if place.one_host else f"rank {last} on host 1 (127.0.0.1)"
-    mine = facts("allreduce", 0, "auto", [], [])
+    mine = facts("allreduce", 0, "auto", 0, [], [])
     told = replace(mine, gossamer="0.1") if odd else mine
     refused(f"prepare: {where} differs from rank 0: gossamer is '0.1', not", lambda: agree(place, told))
     older, here = join(), version("gossamer")

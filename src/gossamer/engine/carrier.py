@@ -68,7 +68,8 @@ class Carrier:
         if self._thread is not None:
             self._closing = True
             self._news.release()
-            self._thread.join(patience)
+            if threading.current_thread() is not self._thread:  # which may be the one that sees its owner go
+                self._thread.join(patience)
             self._thread = None
 
     def _next(self) -> None:
