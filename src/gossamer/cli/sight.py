@@ -109,10 +109,10 @@ def look(
 
 def _tensors(task: str) -> tuple[Tag, ...]:
     """The parameters of a task's model that are trained."""
+    from gossamer.replica.layout import tags_of
     from gossamer.tasks import build
 
-    named = build(task, 0, {}).model.named_parameters()
-    return tuple(Tag(name, tuple(each.shape), each.element_size()) for name, each in named if each.requires_grad)
+    return tags_of(build(task, 0, {}).model)
 
 
 def _matrix(load: Load, world: World) -> Matrix | None:

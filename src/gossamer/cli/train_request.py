@@ -13,7 +13,6 @@ from gossamer.cli import request as asked
 from gossamer.cli.train_settings import DEFAULT, Resolved, Settings
 from gossamer.engine.job import FABRICS
 from gossamer.parts.refusal import Refused, real, whole
-from gossamer.parts.selection import Tag
 from gossamer.parts.spelling import nearest
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
@@ -21,6 +20,7 @@ from gossamer.strategy import AnyStrategy, fits, parse
 
 if TYPE_CHECKING:
     from gossamer.engine.job import TrainJob
+    from gossamer.parts.selection import Tag
     from gossamer.tasks import Task
 
 MOST = 1024  # workers on one host
@@ -80,10 +80,10 @@ def check(resolved: Resolved, where: Sequence[str]) -> Request:
     optimizer = _optimizer(said, strategy)
     optimizer.suits(strategy)
     filled = _chosen(resolved, optimizer)
+    from gossamer.replica.layout import tags_of
+
     task = _built(filled.settings, world, where)
-    named = [(name, p) for name, p in task.model.named_parameters() if p.requires_grad]
-    tags = tuple(Tag(name, tuple(p.shape), p.element_size()) for name, p in named)
-    return Request(_length(filled, task.size), strategy, world, optimizer, task.size, tags)
+    return Request(_length(filled, task.size), strategy, world, optimizer, task.size, tags_of(task.model))
 
 
 def _numbers(said: Settings) -> None:

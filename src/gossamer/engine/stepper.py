@@ -324,7 +324,7 @@ class Stepper:
         self.fabric.sent.clear()
         self.fabric.heard.clear()
         self.fabric.crossed.clear()
-        self.note.truth += self.replica.truth.told()
+        self.note.truth += self.replica.looks.told()
         if self.visits is not None:
             self.note.join(self.visits.told())
 

@@ -136,7 +136,7 @@ class Member:
         storage = (own, torch.zeros_like(layout.start))
         self.task, self.stream = task, Stream(task.size, job.batch, world)
         self.replica = Replica(dist.get_rank(), world, strategy, layout, storage)
-        self.replica.truth.every = job.truth
+        self.replica.looks.every = job.truth
         self.optimizer = optimizer.build(self.replica.views)
         self.local = Local(task, layout, world)
         self.stepper = Stepper(self.replica, fabric, carrier, turns, optimizer, smallest=job.shard)

@@ -84,7 +84,7 @@ class Layout:
                 f"the model's parameters are of several kinds: {', '.join(sorted(map(str, kinds)))}",
                 "one dtype",
             )
-        self.tags = tuple(Tag(name, tuple(p.shape), p.element_size()) for name, p in named)
+        self.tags = tags_of(named)
         self.names = tuple(tag.name for tag in self.tags)
         self.length = _ends(self.tags)[-1]
         kept = [as_they_lie and not p.is_contiguous() and dense(p) for _, p in named]
@@ -109,6 +109,11 @@ class Layout:
     def named(self, flat: Tensor) -> dict[str, Tensor]:
         """The same by name, as `torch.func.functional_call` takes it."""
         return dict(zip(self.names, self.views(flat), strict=True))
+
+
+def tags_of(model: nn.Module | Sequence[tuple[str, Tensor]]) -> tuple[Tag, ...]:
+    """What is written on the tensors of a model that train, in model order."""
+    return tuple(Tag(name, tuple(p.shape), p.element_size()) for name, p in _named(model) if p.requires_grad)
 
 
 def flat_of(tensor: Tensor) -> Tensor:

@@ -38,7 +38,7 @@ class Replica:
         self.parameters.copy_(layout.start)
         self.views, self.slopes = layout.views(self.parameters), layout.views(self.gradients)
         self.desks = [Desk(ex, Chosen(layout.tags, ex.where), {}) for ex in slots(strategy)]
-        self.truth = Looks(layout.names)
+        self.looks = Looks(layout.names)
         self.holding = False  # what a conversation comes to is kept for its time instead of merged at once
         self.held: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}  # by slot and step of sending: mine, mixed
         self._fresh = [False] * len(layout.tags)
@@ -79,13 +79,13 @@ class Replica:
         kept = self._share(slot, step) if late else 0.0
         if late:  # what is sent away is gone at once; one's own share stays
             desk.mass *= kept
-        block, chance, looks = self._block(desk, mine), self._chance(slot, step), self.truth.due(desk.exchange, step)
-        exact = widened(mine) if looks else mine
+        block, chance, due = self._block(desk, mine), self._chance(slot, step), self.looks.due(desk.exchange, step)
+        exact = widened(mine) if due else mine
         mixed, _ = yield from desk.exchange.codec.converse(block, desk.memory, chance)
-        if looks:
+        if due:
             mixed = mixed.clone()  # what was heard may be lent until the next wire begins
             heard = yield Mean(exact)
-            self.truth.look(slot, step, desk, (exact, mixed, heard.one()))
+            self.looks.look(slot, step, desk, (exact, mixed, heard.one()))
         if late:
             mixed = mixed - kept * mine
         if self.holding:
@@ -101,13 +101,13 @@ class Replica:
         """One exchange with a hub: yields the only wire, is sent the hub's answer, takes it up."""
         desk = self.desks[slot]
         mine = self._payload(desk)
-        looks = self.truth.due(desk.exchange, step)
-        exact = widened(mine) if looks else mine
+        due = self.looks.due(desk.exchange, step)
+        exact = widened(mine) if due else mine
         speaking = desk.exchange.codec.converse(self._block(desk, mine), desk.memory, self._chance(slot, step))
         wire = next(speaking)
         heard, _ = conclude(speaking, alone(wire))
-        if looks:  # a hub hears one at a time: the truth of a push is what was to be pushed
-            self.truth.look(slot, step, desk, (torch.zeros_like(exact), heard, exact))
+        if due:  # a hub hears one at a time: the truth of a push is what was to be pushed
+            self.looks.look(slot, step, desk, (torch.zeros_like(exact), heard, exact))
         desk.pushes += 1
         answer = yield wire
         desk.versions[0] = answer.version

@@ -49,7 +49,7 @@ class Rehearsal:
             Replica(m, self.world, plan.strategy, self.layout, (self.parameters[m], slopes[m])) for m in range(size)
         ]
         for replica in self.replicas:
-            replica.truth.every = plan.truth
+            replica.looks.every = plan.truth
         self.optimizers = [plan.optimizer.build(replica.views) for replica in self.replicas]
         self.gradients = Gradients(plan.task, self.layout, self.world, self.parameters, slopes)
         self.exchanges = slots(plan.strategy)
@@ -199,7 +199,7 @@ class Rehearsal:
     def _record(self, member: int, step: int) -> None:
         self.done[member] = step + 1
         self._total += 1
-        self.notes[member].truth = self.replicas[member].truth.told()
+        self.notes[member].truth = self.replicas[member].looks.told()
         self.outcome.steps.append(self.notes[member].record(member, step, self.clock.now))
         self.outcome.order.append(member)
         self.notes[member] = Note()

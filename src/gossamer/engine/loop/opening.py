@@ -82,7 +82,7 @@ def open_session(
     session = Session(courses, found, place, strategy, world)
     session.hook(models)
     for strand in [strand for each in strands for strand in each]:
-        strand.replica.truth.every = truth
+        strand.replica.looks.every = truth
     if place.size > 1:
         if place.member == 0:
             tell_launchers(place, session.survives)
