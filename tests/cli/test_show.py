@@ -38,7 +38,7 @@ def test_it_says_whether_a_codec_pays_and_where() -> None:
     for found, link in ((slow, 10e6), (fast, 100e9)):
         bound, cost = found["pays_below_bits_per_second"], found["exchanges"][0]["cost"]
         assert 10e6 < bound < 100e9 and found["pays"] == (link < bound)
-        assert cost["pays_below_bits_per_second"] == bound
+        assert cost["pays_below_bits_per_second"] == pytest.approx(bound, rel=0.2)  # small tensors cost, too
         assert found["pays"] == (cost["seconds_with_codec"] < cost["seconds_dense"])
         assert cost["seconds_with_codec"] > cost["encode_seconds"] + cost["decode_seconds"] > 0
     plain = told(*words)

@@ -8,6 +8,7 @@ from gossamer.parts.codec import (
     AdaComp,
     Brain,
     Codec,
+    Corrected,
     Dense,
     Difference,
     ErrorFeedback,
@@ -47,7 +48,7 @@ from gossamer.parts.route import (
     Torus,
     Tree,
 )
-from gossamer.parts.selection import Bytes, Dims, Everything, Except, Named, Part, Selection
+from gossamer.parts.selection import Bytes, Dims, Everything, Except, Matrices, Named, Part, Selection
 from gossamer.parts.synchrony import AllBut, Late, OneIn, Synchrony
 from gossamer.parts.topology import (
     Complete,
@@ -131,6 +132,11 @@ CODECS: tuple[Codec, ...] = (
     DGC(density=0.25, momentum=0.5, nesterov=True, masking=False),
     DGC(density=0.01, warmup=8),
     DGC(density=0.2, clip=0.5),
+    Corrected(),
+    Corrected(codec=Dense()),
+    Corrected(codec=OneBit(), momentum=0.5),
+    Corrected(codec=TopK(keep=0.25), momentum=0.5, nesterov=True, masking=True, clip=0.5),
+    Corrected(codec=PowerSGD(rank=1), momentum=0.3, masking=True),
     Ternary(),
     Ternary(clip=0.0),
     PowerSGD(),
@@ -188,6 +194,8 @@ SELECTIONS: tuple[Selection, ...] = (
     Named(glob="*.weight"),
     Named(glob="Ümläut [0-9] \\d ' \" \n"),
     Dims(least=2),
+    Matrices(),
+    Matrices(least=0),
     Dims(most=1),
     Dims(least=1, most=1),
     Bytes(least=12),

@@ -34,17 +34,36 @@ def remembering(said: Said) -> Said:
     return feedback
 
 
-def one_bit(w: Array, data: Data, eta: float, mu: float = 0.0) -> Array:
-    """Per column the mean of the elements >= 0 and of those below, the rest fed back (Seide et al.; our reading)."""
+def gathering(said: Said, m: float) -> Said:
+    """U = m U + g; what there is to say is U."""
+    speed: dict[int, Array] = {}
+
+    def corrected(g: Array, member: int, t: int) -> Array:
+        speed[member] = m * speed.get(member, 0.0) + g
+        return said(speed[member], member, t)
+
+    return corrected
+
+
+def one_bit(
+    w: Array, data: Data, eta: float, mu: float = 0.0, *, spared: bool = False, corrected: float = 0.0
+) -> Array:
+    """Per column the mean of the elements >= 0 and of those below, the rest fed back (Seide et al.; our reading).
+
+    Vectors may be spared, and said as they are; each worker may correct for a momentum.
+    """
 
     def column(c: Array) -> Array:
         up = c >= 0
         return np.where(up, c[up].mean() if up.any() else 0.0, c[~up].mean() if not up.all() else 0.0)
 
     def tensor(p: Array) -> Array:
-        return column(p) if p.ndim == 1 else np.array([column(c) for c in p.T]).T
+        if p.ndim == 1:
+            return p if spared else column(p)
+        return np.array([column(c) for c in p.T]).T
 
-    return averaged(w, data, eta, mu, remembering(lambda v, m, t: joined([tensor(p) for p in cut(v)])))
+    said = remembering(lambda v, m, t: joined([tensor(p) for p in cut(v)]))
+    return averaged(w, data, eta, mu, gathering(said, corrected) if corrected else said)
 
 
 def qsgd(w: Array, data: Data, eta: float, drawn: Drawn, bits: int = 4, bucket: int = 512, mu: float = 0.0) -> Array:

@@ -263,9 +263,11 @@ def dgc(
     warmup: int = 0,
     nesterov: bool = False,
     clip: float = np.inf,
+    spared: bool = False,
 ) -> Array:
     """U = m U + G; V += U; send the largest of |V| layer by layer, clear them from V and (masking) U (P1 algorithm 7).
 
+    With `spared` vectors are sent whole.
     Warming up in four stages the density is ratio**(1/5), **(2/5), ... (the papers' epochs are `warmup`/4 steps).
     """
     u, v = np.zeros((2, len(data), len(w)))
@@ -276,9 +278,10 @@ def dgc(
         u = momentum * (u + g) if nesterov else momentum * u + g
         v = v + u + g if nesterov else v + u
         mask = np.array([joined(list(largest(cut(mine), share))) for mine in v])
-        w = w - eta * np.mean(v * mask, 0)
-        v = v * ~mask
-        u = u * ~mask if masking else u
+        whole = joined([np.full(part.shape, spared and part.ndim == 1) for part in cut(w)])  # sent as it is, U kept
+        w = w - eta * np.mean(v * (mask | whole), 0)
+        v = v * ~(mask | whole)
+        u = u * (~mask | whole) if masking else u
     return np.tile(w, (len(data), 1))
 
 

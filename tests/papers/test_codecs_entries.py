@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import torch
 from tests.papers import codec_oracles as oracles
+from tests.papers.oracles import allreduce
 from tests.papers.problem import EXACT, RATE, WRONG, gap, given, played
 from tests.papers.test_oracles import rooms
+from tests.texts import small
 
 from gossamer.parts.chance import Chance
 from gossamer.strategy import parse
@@ -63,6 +65,8 @@ RIGHT: tuple[tuple[str, Oracle, dict[str, object]], ...] = (
 AWRY: tuple[tuple[str, Oracle, dict[str, object]], ...] = (
     ("Exchange(codec=OneBit())", oracles.one_bit, {}),
     ("Exchange(codec=ErrorFeedback(codec=Sign()))", oracles.one_bit, {}),
+    ("Exchange(codec=Corrected(codec=OneBit(), momentum=0.5))", oracles.one_bit, {"corrected": 0.52}),
+    ("Exchange(codec=Corrected(codec=OneBit(), momentum=0.5, nesterov=True))", oracles.one_bit, {"corrected": 0.5}),
     ("qsgd(bits=8)", oracles.qsgd, {"drawn": drawn}),
     ("qsgd", oracles.qsgd, {"drawn": lambda member, step: drawn(member + 1, step)}),
     ("Exchange(codec=QSGD(bits=4, bucket=7))", oracles.qsgd, {"drawn": drawn}),
@@ -96,7 +100,7 @@ AWRY: tuple[tuple[str, Oracle, dict[str, object]], ...] = (
 
 def off(expression: str, oracle: Oracle, known: dict[str, object], size: int, mu: float) -> float:
     """How far the rehearsal of an expression ends from its oracle."""
-    found = played(parse(expression), size, STEPS, momentum=mu).outcome.replicas
+    found = played(parse(small(expression, "Everything()")), size, STEPS, momentum=mu).outcome.replicas
     return gap(found, oracle(*given(size, STEPS), RATE, mu=mu, **known))
 
 
@@ -109,6 +113,30 @@ def test_equals_its_oracle(expression, oracle, known, size, mu):
 @pytest.mark.parametrize(("expression", "oracle", "known"), AWRY, ids=lambda one: one if type(one) is str else "")
 def test_rejects(expression, oracle, known):
     assert off(expression, oracle, known, 3, 0.0) > WRONG
+
+
+def test_momentum_correction_around_one_bit():
+    assert (
+        off("Exchange(codec=Corrected(codec=OneBit(), momentum=0.5))", oracles.one_bit, {"corrected": 0.5}, 3, 0.0)
+        < EXACT
+    )
+
+
+SPARING = "one_bit(where=Matrices(least=0))"
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_vectors_are_spared(size):
+    wanted = oracles.one_bit(*given(size, STEPS), RATE, spared=True)
+    assert gap(played(parse(SPARING), size, STEPS).outcome.replicas, wanted) < EXACT
+    whole = oracles.one_bit(*given(size, STEPS), RATE)
+    assert gap(played(parse(SPARING), size, STEPS).outcome.replicas, whole) > WRONG
+
+
+@pytest.mark.parametrize("name", ["one_bit", "qsgd", "strom", "adacomp", "eight_bits", "random_k", "two_levels"])
+def test_a_model_of_small_tensors_is_sent_as_it_is(name):
+    found = played(parse(name + "(per_host=1)" * (name == "two_levels")), 3, STEPS).outcome.replicas
+    assert gap(found, allreduce(*given(3, STEPS), RATE)) < EXACT
 
 
 def test_these_oracles_import_numpy_and_the_network_alone():

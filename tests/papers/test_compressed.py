@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
@@ -9,12 +11,14 @@ from tests.papers import oracles, orders
 from tests.papers.problem import EXACT, RATE, WRONG, gap, given, played
 
 from gossamer.parts.chance import Chance
-from gossamer.parts.codec import DGC, ErrorFeedback, PowerSGD, TopK
-from gossamer.parts.selection import Dims
+from gossamer.parts.codec import DGC, Corrected, Dense, ErrorFeedback, PowerSGD, TopK
+from gossamer.parts.selection import Dims, Everything, Matrices
 from gossamer.strategy import Exchange, Strategy, as_strategy
-from gossamer.strategy.catalog import dgc, powersgd
+from gossamer.strategy.catalog import dgc as sparing_dgc
+from gossamer.strategy.catalog import powersgd
 
 STEPS = 15
+dgc = partial(sparing_dgc, where=Everything())
 SIZES = pytest.mark.parametrize("size", [2, 3, 4])
 MATRICES = [shape for shape in oracles.SHAPES if len(shape) == 2]
 
@@ -85,6 +89,30 @@ def test_dgc_with_clipping(size, clip):
 @pytest.mark.parametrize("wrong", [dgc(0.2), dgc(0.2, clip=0.3 * 3**0.5), dgc(0.2, clip=0.2)], ids=repr)
 def test_dgc_with_clipping_rejects(wrong):
     assert gap(replicas(wrong, 3), oracles.dgc(*given(3, STEPS), RATE, 0.2, clip=0.3)) > WRONG
+
+
+@SIZES
+@pytest.mark.parametrize("masking", [True, False])
+@pytest.mark.parametrize("nesterov", [True, False])
+def test_momentum_correction_around_the_largest_is_dgc(size, masking, nesterov):
+    strategy = as_strategy(Exchange(codec=Corrected(TopK(0.2), 0.8, nesterov, masking, clip=0.5)))
+    wanted = oracles.dgc(*given(size, STEPS), RATE, 0.2, 0.8, masking, nesterov=nesterov, clip=0.5)
+    assert gap(replicas(strategy, size), wanted) < EXACT
+
+
+@SIZES
+def test_momentum_correction_around_what_goes_as_it_is_is_momentum(size):
+    strategy = as_strategy(Exchange(codec=Corrected(Dense(), 0.8)))
+    assert gap(replicas(strategy, size), oracles.allreduce(*given(size, STEPS), RATE, 0.8)) < EXACT
+    assert gap(replicas(strategy, size), oracles.allreduce(*given(size, STEPS), RATE, 0.7)) > WRONG
+
+
+@SIZES
+@pytest.mark.parametrize("masking", [True, False])
+def test_dgc_spares_vectors(size, masking):
+    wanted = oracles.dgc(*given(size, STEPS), RATE, 0.2, masking=masking, spared=True)
+    assert gap(replicas(sparing_dgc(0.2, masking=masking, where=Matrices(0)), size), wanted) < EXACT
+    assert gap(replicas(dgc(0.2, masking=masking), size), wanted) > WRONG
 
 
 plain_top = as_strategy(Exchange(codec=ErrorFeedback(TopK(0.2))))

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from gossamer.parts.merge import Elastic, Share
 from gossamer.parts.payload import Order, Payload
+from gossamer.parts.selection import Everything
 from gossamer.parts.synchrony import Late, Synchrony
 from gossamer.parts.topology import Hub, RandomPeer
 from gossamer.parts.world import World
@@ -148,7 +149,7 @@ def test_the_elastic_force_acts_on_both_alike_without_rounds(staleness):
 
 
 TASKS = pytest.mark.parametrize("task", [tiny_32, small_digits])
-DGC, DGC_MASKED = dgc(density=1.0, masking=False), dgc(density=1.0, masking=True)
+DGC, DGC_MASKED = (dgc(density=1.0, masking=masks, where=Everything()) for masks in (False, True))
 
 
 @TASKS

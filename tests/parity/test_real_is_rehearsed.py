@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 from tests.parity import small
+from tests.texts import small as small_text
 
 from gossamer.engine.crew import Crew, Result
 from gossamer.parts.codec import Brain
@@ -90,7 +91,8 @@ DELAYED = [  # begun at Send, heard later; bytes belong to the step that sent th
     " + Exchange(where=Named('2.*'), codec=TopK(keep=0.5), synchrony=Synchrony(delay=1))"
     " + Exchange(payload=PARAMETERS, topology=Cycle(), synchrony=Synchrony(every=4, delay=2))",
 ]  # fmt: skip
-EXPRESSIONS = [e for entry in CATALOG for e in ARGUMENTS.get(entry.name, [entry.name])] + COMPOSED + DELAYED
+ENTRIES = [small_text(e) for entry in CATALOG for e in ARGUMENTS.get(entry.name, [entry.name])]
+EXPRESSIONS = ENTRIES + COMPOSED + DELAYED + ["one_bit()", "dgc()"]  # of which all exchanges but one carry nothing
 
 
 def served(strategy: AnyStrategy) -> bool:

@@ -23,10 +23,10 @@ from gossamer.tasks import Task
 
 STEPS = 7
 LOSSY = [
-    "one_bit",
+    "one_bit(where=Everything())",
     "half",
     "powersgd",
-    "dgc(density=0.1)",
+    "dgc(density=0.1, where=Matrices(least=0))",
     "Exchange(codec=ErrorFeedback(codec=TopK(keep=0.2)), synchrony=Synchrony(delay=2))",
     "Exchange(payload=DELTAS, order=AFTER, codec=QSGD(bits=4), synchrony=Synchrony(every=3))",
     "Exchange(payload=PARAMETERS, order=AFTER, topology=Cycle(), codec=Difference())",
@@ -66,7 +66,9 @@ def test_real_workers_see_what_the_rehearsal_sees(four: Crew, expression: str) -
 
 def test_the_numbers_of_a_look_by_hand() -> None:
     """One step of one-bit: the two averages from what the parameters became at rate 1, the rest with numpy."""
-    coded = Rehearsal(Plan(small.task(), parse("one_bit"), World(2), Optimizer(rate=1.0), 5, 1, truth=1))
+    coded = Rehearsal(
+        Plan(small.task(), parse("one_bit(where=Everything())"), World(2), Optimizer(rate=1.0), 5, 1, truth=1)
+    )
     dense = Rehearsal(Plan(small.task(), parse("Exchange()"), World(2), Optimizer(rate=1.0), 5, 1))
     start = coded.layout.start.clone()
     mixed, exact = (np.asarray(start - each.run().replicas[0]) for each in (coded, dense))
@@ -85,7 +87,7 @@ def test_the_numbers_of_a_look_by_hand() -> None:
     assert looks[0].tensor == named[int(np.argmin(cosines))][0]
 
 
-@pytest.mark.parametrize("expression", ["one_bit", "Exchange(codec=QSGD(bits=4))"])
+@pytest.mark.parametrize("expression", ["one_bit(where=Everything())", "Exchange(codec=QSGD(bits=4))"])
 def test_a_look_costs_one_dense_wire(four: Crew, expression: str) -> None:
     """Bytes as they left: with a look at steps 0 and 4, two dense exchanges more."""
     run = {"task": "tests.parity.small:task", "batch": 5, "steps": STEPS, "rate": 0.2}
@@ -117,7 +119,7 @@ def test_where_there_is_nothing_to_compare_nothing_is_found() -> None:
     """A gradient that is zero on all members: neither short of anything, nor held back a thousandfold."""
     task = small.task()
     still = replace(task, loss=lambda model, batch: classified_by_nothing(task, model, batch))
-    plan = Plan(still, parse("one_bit"), World(2), Optimizer(), 5, 4, truth=1)
+    plan = Plan(still, parse("one_bit(where=Everything())"), World(2), Optimizer(), 5, 4, truth=1)
     looks = [look for record in rehearse(plan).steps for look in record.truth]
     assert len(looks) == 8
     assert all((look.cosine, look.bias, look.residual, look.lowest) == (1.0, 0.0, 0.0, 1.0) for look in looks)

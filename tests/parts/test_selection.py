@@ -7,8 +7,11 @@ import torch
 from torch import nn
 
 from gossamer.parts.refusal import Refused
-from gossamer.parts.selection import Bytes, Dims, Everything, Except, Named, Part, Selection, Tag
-from gossamer.replica import Chosen, Layout
+from gossamer.parts.selection import Bytes, Dims, Everything, Except, Matrices, Named, Part, Selection, Tag
+from gossamer.parts.topology import Hub
+from gossamer.parts.world import World
+from gossamer.replica import Chosen, Layout, Replica, carried
+from gossamer.strategy import Exchange, Send, as_strategy
 
 MODEL = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Linear(4, 3), nn.Linear(3, 2, bias=False))
 TAGS = Layout(MODEL).tags  # 0.weight 72 B, 0.bias 8 B, 1.weight 48 B, 1.bias 12 B, 2.weight 24 B
@@ -25,6 +28,9 @@ TAGS = Layout(MODEL).tags  # 0.weight 72 B, 0.bias 8 B, 1.weight 48 B, 1.bias 12
         (Dims(least=2), (0, 2, 4)),
         (Dims(most=1), (1, 3)),
         (Dims(least=3), (0,)),
+        (Matrices(), ()),
+        (Matrices(least=12), (0, 2)),
+        (Except(Matrices(least=0)), (1, 3)),
         (Bytes(most=12), (1, 3)),
         (Bytes(least=12, most=48), (2, 3, 4)),
         (Part(0, 2), (0, 2, 4)),
@@ -67,8 +73,20 @@ def test_what_is_taken_is_put_back_where_it_was(selection: Selection) -> None:
 
 def test_a_selection_that_chooses_nothing_is_refused_by_the_model() -> None:
     with pytest.raises(Refused, match="chooses none") as caught:
-        Chosen(TAGS, Named("*.WEIGHT"))
+        carried(Exchange(where=Named("*.WEIGHT")), TAGS)
     assert caught.value.nearest == "where=Everything()"
+    with pytest.raises(Refused, match="chooses none"):
+        carried(Exchange(where=Dims(least=9), topology=Hub()), TAGS)
+
+
+def test_an_exchange_of_shapes_that_a_model_has_not_rests() -> None:
+    resting, layout = Exchange(where=Dims(least=9)), Layout(MODEL)
+    assert carried(resting, TAGS).places == ()
+    storage = torch.empty_like(layout.start), torch.empty_like(layout.start)
+    played = Replica(0, World(2), resting + Exchange(where=Except(Dims(least=9))), layout, storage)
+    assert [phase for phase in played.phases(0) if isinstance(phase, Send)] == [Send(1)]
+    with pytest.raises(Refused, match="chooses none of the model's tensors"):
+        Replica(0, World(2), as_strategy(resting), layout, storage)
 
 
 @pytest.mark.parametrize("bad", [lambda: Named(""), lambda: Named(5), lambda: Except("x"), lambda: Dims(3, 2),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from tests.parity import small
+from tests.texts import small as small_text
 
 from gossamer.engine.crew import Crew
 from gossamer.strategy import CATALOG, parse, slots
@@ -27,7 +28,7 @@ def loss(parameters: torch.Tensor) -> float:
 
 @pytest.mark.parametrize("name", [entry.name for entry in CATALOG])
 def test_each_of_the_twelve_trains_on_real_processes(crew: Crew, name: str) -> None:
-    strategy = parse(SHORT.get(name, name))
+    strategy = parse(small_text(SHORT.get(name, name)))
     momentum = 0.0 if any(ex.codec.owns_momentum or ex.merge.lookahead for ex in slots(strategy)) else 0.9
     result = crew.run(
         strategy=repr(strategy), task="tests.parity.small:task", batch=5, steps=STEPS, rate=0.1, momentum=momentum

@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 from tests.processes.pool import Member, everywhere
 from tests.processes.user import loader, loss_of, net
+from tests.texts import small
 from torch import nn
 
 from gossamer.engine.loop.prepare import session_of
 from gossamer.strategy import CATALOG, parse, slots
 
-NAMES = tuple(entry.name for entry in CATALOG)
+NAMES = tuple(small(entry.name) for entry in CATALOG)
 SERVED = tuple(name for name in NAMES if any(ex.hub or ex.meets for ex in slots(parse(name))))
 
 

@@ -14,7 +14,7 @@ from gossamer.engine.loop.prepare import session_of
 from gossamer.records import Event, read
 
 SYNC = ("allreduce", "allreduce(route=sharded)", "allreduce(route=ring)", "Exchange(codec=Half())")
-CODED = ("powersgd", "dgc", "qsgd", "Exchange(codec=ErrorFeedback(TopK(0.5)))")
+CODED = ("powersgd", "dgc(where=Matrices(0))", "qsgd(where=Matrices(0))", "Exchange(codec=ErrorFeedback(TopK(0.5)))")
 
 
 def spoil(model: nn.Module, name: str, bad: float) -> None:

@@ -32,7 +32,7 @@ def trained(member: Member, truth: int, strategy: str) -> tuple[nn.Module, list[
     return model, [look for record in records if isinstance(record, StepRecord) for look in record.truth]
 
 
-@everywhere(strategy=("half", "one_bit"))
+@everywhere(strategy=("half", "one_bit(where=Everything())"))
 def test_each_bucket_is_looked_at_and_nothing_changes(member: Member, strategy: str) -> None:
     model, looks = trained(member, 2, strategy)
     plain, none = trained(member, 0, strategy)

@@ -19,7 +19,7 @@ RULES = {
     "mixed again": ("Exchange(synchrony=Synchrony(delay=1)) + Exchange()", "Exchange(codec=TopK()) + Exchange()"),
     "would be overwritten": ("adpsgd + sgp", "adpsgd + gossip_push"),
     "must not be read or traded with": ("eamsgd + gossip_pull", "async_easgd + gossip_pull"),
-    "both codecs apply the momentum": ("dgc + dgc", "dgc + allreduce"),
+    "both codecs apply the momentum": ("Exchange(codec=DGC()) + Exchange(codec=DGC())", "dgc + allreduce"),
 }
 
 

@@ -26,7 +26,7 @@ DOUBLE = Layout(nn.Linear(3, 2).double()).tags
         ("diloco", False, False, False),
         ("gossip_pull", True, False, False),
         ("sgp", False, False, True),
-        ("dgc", False, False, False),
+        ("Exchange(codec=DGC())", False, False, False),
         ("Exchange(topology=Exponential())", False, False, False),
         ("Exchange(payload=PARAMETERS, topology=RandomPeer(), synchrony=Synchrony(staleness=2))", True, False, False),
     ],
@@ -43,6 +43,8 @@ def test_who_waits_who_updates_and_what_travels(text: str, meets: bool, at_hub: 
         ("sgp", [[324]]),  # the mass is one number more
         ("Exchange(codec=Half())", [[160]]),
         ("Exchange(where=Dims(most=1))", [[32]]),
+        ("dgc", [[0], [320]]),  # nothing is large here; the rest goes as it is
+        ("one_bit(where=Matrices(60))", [[8 + 80], [80]]),  # 60 bits, two means for each of 10 columns
         ("powersgd(rank=2)", [[96, 128]]),  # P: (6 + 2) x 2 numbers and the vectors' 8, Q: (10 + 6) x 2
         ("Exchange(codec=TopK(keep=0.5))", [[8 * (30 + 3 + 6 + 1)]]),
         ("Exchange(codec=Ternary())", [[16, 20]]),
@@ -60,7 +62,7 @@ def test_bytes_follow_the_type_of_the_model() -> None:
 
 
 def test_a_warm_up_is_told_as_a_range() -> None:
-    (size,) = slots(parse("dgc(density=0.01, warmup=8)"))[0].wire_bytes(TAGS)
+    (size,) = slots(parse("dgc(density=0.01, warmup=8, where=Everything())"))[0].wire_bytes(TAGS)
     assert (size.low, size.likely, size.high) == (32, 32, 8 * (24 + 3 + 5 + 1))
 
 

@@ -95,7 +95,7 @@ def _told(sight: Sight) -> dict[str, object]:
 
 
 def _note(sight: Sight) -> str:
-    if not any(load.exchange.codec.lossy for load in sight.loads):
+    if not any(load.exchange.codec.compresses for load in sight.loads):
         return PLAIN
     return UNWEIGHED if sight.balances is None else WEIGHED
 

@@ -100,7 +100,7 @@ def look(
     gaps = tuple(spectral_gap(ex.topology, world, slot) for slot, ex in enumerate(exchanges))
     matrices = tuple(_matrix(load, world) for load in found)
     notes = tuple(dict.fromkeys(note for load in found for note in _notes(load, world)))
-    weighed = any(ex.codec.lossy for ex in exchanges) and (rate is not None or task is not None)
+    weighed = any(ex.codec.compresses for ex in exchanges) and (rate is not None or task is not None)
     return Sight(
         text.strip(), strategy, world, tags, timeline(strategy), found, gaps, matrices, notes, rate, delay, task,
         tuple(balances(strategy, world, tags)) if weighed else None,

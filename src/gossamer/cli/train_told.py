@@ -43,7 +43,7 @@ def told_truth(found: Verdict) -> str:
     """What lossy exchanges came to beside the exact average."""
     truth = found.truth
     if truth is None:
-        lossy = any(exchange.codec.lossy for exchange in slots(found.request.strategy))
+        lossy = any(exchange.codec.compresses for exchange in slots(found.request.strategy))
         return "no look yet" if lossy else "no exchange loses anything: there is nothing to compare"
     held = f", {truth.residual:.2g} of it held back" if truth.keeps else ""
     looks = f"the last of {found.looks:,} looks" if found.looks > 1 else "one look"

@@ -91,7 +91,7 @@ def verdict(request: Request, folder: Path, tally: Tally, failure: str | None, r
 
 def _pays_below(request: Request, split: Mapping[str, float], steps: int) -> float | None:
     """By what writing and reading took in this run, and by the bytes that the codecs keep off a link."""
-    if request.world.size == 1 or not any(exchange.codec.lossy for exchange in slots(request.strategy)):
+    if request.world.size == 1 or not any(exchange.codec.compresses for exchange in slots(request.strategy)):
         return None
     from gossamer.engine.pays import spared
 

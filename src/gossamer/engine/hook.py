@@ -22,7 +22,7 @@ from gossamer.parts.chance import Chance
 from gossamer.parts.codec import Block, Codec, Dense, Each, Heard, Max, Mean, Memory, Wire
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused, whole
-from gossamer.parts.selection import Bytes, Dims, Everything, Tag
+from gossamer.parts.selection import Everything, Tag
 from gossamer.parts.topology import Complete
 from gossamer.replica.layout import dense, flat_of
 from gossamer.strategy import Exchange, Strategy, as_strategy, parse
@@ -228,7 +228,7 @@ def _plain(ex: Exchange) -> bool:
     return (
         ex.payload is Payload.GRADIENTS
         and isinstance(ex.topology, Complete)
-        and isinstance(ex.where, Everything | Dims | Bytes)
+        and ex.where.by_shape
         and ex.synchrony == usual.synchrony
         and ex.merge == usual.merge
     )

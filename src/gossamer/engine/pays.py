@@ -75,7 +75,7 @@ def balances(strategy: AnyStrategy, world: World, tags: Sequence[Tag]) -> list[B
     found = []
     for load, plain in zip(loads(strategy, world, tags), loads(_dense(strategy), world, tags), strict=True):
         places = load.exchange.where.pick(tags)
-        if load.exchange.codec.lossy and places:
+        if load.exchange.codec.compresses and places:
             spent = cost(load.exchange.codec, [tags[place].shape for place in places], world.size, _bodies(load, world))
             found.append(Balance(load.slot, spent, load.passed, load.rounds, plain.passed, plain.rounds))
     return found
@@ -161,4 +161,4 @@ def _dense(strategy: AnyStrategy) -> AnyStrategy:
 
 
 def _plainly(strategy: Strategy) -> Strategy:
-    return Strategy(tuple(replace(ex, codec=Dense()) if ex.codec.lossy else ex for ex in strategy.exchanges))
+    return Strategy(tuple(replace(ex, codec=Dense()) if ex.codec.compresses else ex for ex in strategy.exchanges))

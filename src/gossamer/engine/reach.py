@@ -25,7 +25,7 @@ from gossamer.parts.payload import Payload
 from gossamer.parts.selection import Everything
 from gossamer.parts.world import World
 from gossamer.records import Note
-from gossamer.replica import Chosen, Hub, Layout, Replica
+from gossamer.replica import Hub, Layout, Replica, carried
 from gossamer.replica.hub import Builder
 from gossamer.replica.joined import State
 from gossamer.strategy import AnyStrategy, Exchange, slots
@@ -57,7 +57,7 @@ class Reach:
         visited = [(slot, ex) for slot, ex in enumerate(exchanges) if ex.hub or ex.meets]
         if any(ex.codec.lossy or not (ex.hub or _plain(ex)) for _, ex in visited):
             return None
-        hubs = [(slot, ex, Chosen(layout.tags, ex.where)) for slot, ex in visited if ex.hub]
+        hubs = [(slot, ex, carried(ex, layout.tags)) for slot, ex in visited if ex.hub]
         plans = [Plan.of(slot, ex, chosen, layout.start, world, optimizer) for slot, ex, chosen in hubs]
         sure = [plan for plan in plans if plan is not None]
         return cls(store, name, member, layout, world, exchanges, sure) if len(sure) == len(plans) else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gossamer.parts.world import World
-from gossamer.replica import Chosen, Hub, Layout
+from gossamer.replica import Chosen, Hub, Layout, carried
 from gossamer.replica.hub import Builder
 from gossamer.replica.stretch import Stretch, balanced
 from gossamer.strategy import Exchange
@@ -35,7 +35,7 @@ def shared_out(
 ) -> Shards:
     """All hubs of a strategy, in shards of no fewer elements than `smallest`; everybody finds the same."""
     return {
-        slot: _shards(slot, ex, Chosen(layout.tags, ex.where), optimizer, owners, smallest)
+        slot: _shards(slot, ex, carried(ex, layout.tags), optimizer, owners, smallest)
         for slot, ex in enumerate(exchanges)
         if ex.hub
     }
@@ -48,7 +48,7 @@ def hubs_of(
     found = {}
     for slot, shard in [(slot, shard) for slot, all_ in kept.items() for shard in all_ if shard.owner == owner]:
         start, stop = shard.part.bounds
-        first = Chosen(layout.tags, exchanges[slot].where).take(layout.start)[start:stop]
+        first = carried(exchanges[slot], layout.tags).take(layout.start)[start:stop]
         found[slot] = Hub(exchanges[slot], shard.part, first, world, optimizer)
     return found
 

@@ -29,7 +29,7 @@ from gossamer.records import SERVED, Event, Note, StepRecord
 from gossamer.replica import Chosen, Hub, Replica
 from gossamer.replica.hub import Builder
 from gossamer.replica.joined import State
-from gossamer.strategy import Compute, Meet, Phase, Send, Settle, Update, at, phases, slots
+from gossamer.strategy import Compute, Meet, Phase, Send, Settle, Update, at, slots
 
 Speaking = tuple[Generator[Wire, Heard, None], Pending]
 
@@ -101,7 +101,7 @@ class Stepper:
         """A step begins, as soon as the slowest member is near enough."""
         self.note, self.step = Note(), step
         self._sent = [0] * len(self.exchanges)
-        gate = next(phase.gate for phase in phases(self.strategy, step) if isinstance(phase, Compute))
+        gate = next(phase.gate for phase in self.replica.phases(step) if isinstance(phase, Compute))
         with self.span("wait"):
             self.turns.gate(step, gate)
         with self.still():
@@ -110,7 +110,7 @@ class Stepper:
     def open(self, step: int) -> list[int]:
         """A backward begins, maybe not the first of the step: no bucket has left; which exchanges will, by slot."""
         self._sent = [0] * len(self.exchanges)
-        leaving = [phase for phase in phases(self.strategy, step) if isinstance(phase, Send)]
+        leaving = [phase for phase in self.replica.phases(step) if isinstance(phase, Send)]
         return [phase.slot for phase in leaving if self._of_gradients(phase)]
 
     def mix(self, step: int) -> None:
@@ -118,13 +118,13 @@ class Stepper:
         self.replica.computed()
         with self.span("wait"):
             self.turns.take()
-        for phase in phases(self.strategy, step):
+        for phase in self.replica.phases(step):
             if self._of_gradients(phase):
                 self._play(phase, step)
 
     def before(self, step: int) -> bool:
         """Play what comes between the gradients and the update; whether there is an update that no hub makes."""
-        for phase in phases(self.strategy, step):
+        for phase in self.replica.phases(step):
             if isinstance(phase, Update):
                 return True
             if not self._of_gradients(phase):
@@ -140,7 +140,7 @@ class Stepper:
     def after(self, step: int) -> StepRecord:
         """Play what comes after the update, and sum the step up."""
         updated = False
-        for phase in phases(self.strategy, step):
+        for phase in self.replica.phases(step):
             if updated:
                 self._play(phase, step)
             updated = updated or isinstance(phase, Update)

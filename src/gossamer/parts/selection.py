@@ -33,6 +33,11 @@ class Selection(ABC, Value):
     def takes(self, place: int, tag: Tag) -> bool:
         """Whether the tensor at `place` in the model belongs to the exchange."""
 
+    @property
+    def by_shape(self) -> bool:
+        """Whether it looks at nothing but shapes, so that any part of a model can be asked."""
+        return True
+
     def pick(self, tags: Sequence[Tag]) -> tuple[int, ...]:
         """The places of the chosen tensors, in model order."""
         return tuple(place for place, tag in enumerate(tags) if self.takes(place, tag))
@@ -59,6 +64,10 @@ class Named(Selection):
 
     def takes(self, place: int, tag: Tag) -> bool:
         return fnmatchcase(tag.name, self.glob)
+
+    @property
+    def by_shape(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, repr=False)
@@ -90,6 +99,19 @@ class Bytes(Selection):
 
 
 @dataclass(frozen=True, repr=False)
+class Matrices(Selection):
+    """Tensors of two dimensions or more with `least` elements or more: what is worth a codec, biases and norms not."""
+
+    least: int = 1024
+
+    def __post_init__(self) -> None:
+        whole("Matrices", "least", self.least, 0)
+
+    def takes(self, place: int, tag: Tag) -> bool:
+        return len(tag.shape) > 1 and prod(tag.shape) >= self.least
+
+
+@dataclass(frozen=True, repr=False)
 class Part(Selection):
     """Every tensor whose place in the model leaves `index` when divided by `of`."""
 
@@ -103,6 +125,10 @@ class Part(Selection):
     def takes(self, place: int, tag: Tag) -> bool:
         return place % self.of == self.index
 
+    @property
+    def by_shape(self) -> bool:
+        return False
+
 
 @dataclass(frozen=True, repr=False)
 class Except(Selection):
@@ -115,6 +141,10 @@ class Except(Selection):
 
     def takes(self, place: int, tag: Tag) -> bool:
         return not self.but.takes(place, tag)
+
+    @property
+    def by_shape(self) -> bool:
+        return self.but.by_shape
 
 
 def _bounds(owner: str, least: int, most: int | None) -> None:

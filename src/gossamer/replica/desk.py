@@ -9,8 +9,9 @@ from torch import Tensor
 from gossamer.parts.merge import Adopt
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused
+from gossamer.parts.selection import Named, Tag
 from gossamer.replica.layout import Chosen
-from gossamer.strategy import AnyStrategy, Exchange, Staged
+from gossamer.strategy import AnyStrategy, Exchange, Staged, spells
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,28 @@ class Desk:
         if self.exchange.synchrony.quorum is None:
             return self.pushes
         return self.versions[shard if shard < len(self.versions) else 0]
+
+
+def carried(exchange: Exchange, tags: tuple[Tag, ...]) -> Chosen:
+    """The tensors of a model that an exchange carries.
+
+    None is a mistake where tensors were named, and where somebody keeps them for others. A model without large
+    matrices, say, has nothing for the exchange of those, and that one rests.
+    """
+    chosen, kept = Chosen(tags, exchange.where), exchange.hub or exchange.meets
+    if not chosen.places and (kept or isinstance(exchange.where, Named)):
+        raise Refused(f"{exchange.where!r} chooses none of the model's tensors", "where=Everything()")
+    return chosen
+
+
+def resting(strategy: AnyStrategy, desks: list[Desk]) -> frozenset[int]:
+    """The slots whose exchanges carry nothing; refuses a spell of them alone, in which members would never meet."""
+    rest = frozenset(slot for slot, desk in enumerate(desks) if not desk.chosen.places)
+    for exchanges in spells(strategy):
+        if all(slot in rest for slot, _ in exchanges):
+            chosen = ", ".join(dict.fromkeys(repr(ex.where) for _, ex in exchanges))
+            raise Refused(f"{chosen} chooses none of the model's tensors", "where=Everything()")
+    return rest
 
 
 def check_agreed(strategy: AnyStrategy, desks: list[Desk]) -> None:

@@ -18,12 +18,11 @@ class Chosen:
 
     def __init__(self, tags: tuple[Tag, ...], selection: Selection | tuple[int, ...]) -> None:
         self.places = selection.pick(tags) if isinstance(selection, Selection) else selection
-        if not self.places:
-            raise Refused(f"{selection!r} chooses none of the model's tensors", "where=Everything()")
         self._tags, ends = tags, _ends(tags)
         self.shapes = tuple(tags[place].shape for place in self.places)
         self._spans = _joined((ends[place], ends[place + 1]) for place in self.places)
         self.count = sum(stop - start for start, stop in self._spans)
+        self._gathered: Tensor | None = None
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -54,7 +53,15 @@ class Chosen:
     def take(self, flat: Tensor) -> Tensor:
         """The chosen elements in model order: a view where they lie together, a copy where not."""
         parts = [flat[start:stop] for start, stop in self._spans]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        return parts[0] if len(parts) == 1 else torch.cat([flat[:0], *parts])
+
+    def gather(self, flat: Tensor) -> Tensor:
+        """The same, a copy lying where the last one lay, which is gone then."""
+        if len(self._spans) == 1:
+            return self.take(flat)
+        if self._gathered is None or self._gathered.dtype != flat.dtype or self._gathered.device != flat.device:
+            self._gathered = flat.new_empty(self.count)
+        return torch.cat([flat[:0], *(flat[start:stop] for start, stop in self._spans)], out=self._gathered)
 
     def put(self, flat: Tensor, values: Tensor) -> None:
         """Write the chosen elements back."""

@@ -29,7 +29,7 @@ class Looks:
 
     def due(self, exchange: Exchange, step: int) -> bool:
         """Whether this exchange is the one in `every` steps that is looked at."""
-        return bool(self.every) and exchange.codec.lossy and step % self.every < exchange.synchrony.every
+        return bool(self.every) and exchange.codec.compresses and step % self.every < exchange.synchrony.every
 
     def look(self, slot: int, step: int, desk: Desk, seen: tuple[Tensor, Tensor, Tensor]) -> None:
         """Compare what it came to with what it should have: (mine, mixed, exact); of parameters, how far both move.

@@ -14,10 +14,10 @@ from gossamer.parts.codec import Block, Heard, Mean, Wire, alone
 from gossamer.parts.payload import Payload
 from gossamer.parts.topology import hears
 from gossamer.parts.world import World
-from gossamer.replica.desk import Answer, Desk, check_agreed
+from gossamer.replica.desk import Answer, Desk, carried, check_agreed, resting
 from gossamer.replica.layout import Chosen, Layout
 from gossamer.replica.looks import Looks, widened
-from gossamer.strategy import AnyStrategy, at, company, since, slots, spells
+from gossamer.strategy import AnyStrategy, Phase, Send, Settle, at, company, phases, since, slots, spells
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Replica:
         self.parameters, self.gradients = storage
         self.parameters.copy_(layout.start)
         self.views, self.slopes = layout.views(self.parameters), layout.views(self.gradients)
-        self.desks = [Desk(ex, Chosen(layout.tags, ex.where), {}) for ex in slots(strategy)]
+        self.desks = [Desk(ex, carried(ex, layout.tags), {}) for ex in slots(strategy)]
         self.looks = Looks(layout.names)
         self.holding = False  # what a conversation comes to is kept for its time instead of merged at once
         self.held: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}  # by slot and step of sending: mine, mixed
@@ -47,6 +47,13 @@ class Replica:
         for exchanges in spells(strategy):
             company.check_tensors([(ex, self.desks[slot].chosen.places) for slot, ex in exchanges])
         check_agreed(strategy, self.desks)
+        self.resting = resting(strategy, self.desks)
+
+    def phases(self, step: int) -> Iterator[Phase]:
+        """The step in order, but for exchanges that carry none of this model's tensors."""
+        for phase in phases(self.strategy, step):
+            if not (isinstance(phase, Send | Settle) and phase.slot in self.resting):
+                yield phase
 
     def begin(self, step: int) -> None:
         """A step begins: gradients will be new, and a spell that begins takes its anchors."""
@@ -193,7 +200,7 @@ class Replica:
     def _payload(self, desk: Desk) -> Tensor:
         ex, chosen = desk.exchange, desk.chosen
         if ex.payload is Payload.GRADIENTS:
-            mine = chosen.take(self.gradients)
+            mine = chosen.gather(self.gradients)
             if ex.updates_at_hub or ex.synchrony.delay:
                 self._mark(chosen, False)
         elif ex.payload is Payload.DELTAS:

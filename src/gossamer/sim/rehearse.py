@@ -21,7 +21,7 @@ from gossamer.sim.links import Links
 from gossamer.sim.meetings import Meetings
 from gossamer.sim.office import Office
 from gossamer.sim.plan import Outcome, Plan
-from gossamer.strategy import Compute, Meet, Send, Settle, Update, at, phases, slots
+from gossamer.strategy import Compute, Meet, Send, Settle, Update, at, slots
 from gossamer.tasks import Stream, evaluate
 
 TIMELESS = Cluster(compute=(0.0,), latency=0.0, rate=1e15)  # what a scripted order is played on
@@ -102,7 +102,7 @@ class Rehearsal:
     def _life(self, member: int) -> Life:
         step = 0
         while not self.plan.trouble.fatal(member, step):
-            for phase in phases(self.plan.strategy, step):
+            for phase in self.replicas[member].phases(step):
                 match phase:
                     case Compute(gate):
                         yield from self._compute(member, step, gate)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from gossamer.parts.codec import DGC, ErrorFeedback, PowerSGD
+from gossamer.parts.codec import DGC, Corrected, Dense, ErrorFeedback, PowerSGD
 from gossamer.parts.merge import Elastic, Outer, Share
 from gossamer.parts.payload import Order, Payload
 from gossamer.parts.refusal import whole
 from gossamer.parts.route import Auto, Route
+from gossamer.parts.selection import Matrices, Selection
 from gossamer.parts.synchrony import AllBut, Late, Synchrony
 from gossamer.parts.topology import Exponential, Hub, RandomPeer
-from gossamer.strategy.compressed import COMPRESSED
+from gossamer.strategy.compressed import COMPRESSED, written
 from gossamer.strategy.entry import OURS, Entry
 from gossamer.strategy.exchange import Exchange
 from gossamer.strategy.hosted import HOSTED
@@ -98,9 +99,11 @@ def dgc(
     warmup: int = 0,
     nesterov: bool = False,
     clip: float = 0.0,
+    where: Selection = Matrices(),
 ) -> Strategy:
     """All-reduce of the largest thousandth of the gradient, momentum kept where it is local."""
-    return Strategy((Exchange(codec=DGC(density, momentum, nesterov, masking, warmup, clip)),))
+    rest = Corrected(Dense(), momentum, nesterov, clip=clip)  # goes as it is, but for the momentum
+    return written(DGC(density, momentum, nesterov, masking, warmup, clip), where, rest)
 
 
 CATALOG: tuple[Entry, ...] = (

@@ -1,4 +1,9 @@
-"""The systems of the catalogue that write gradients, or gains, in fewer bytes. Each is one exchange with a codec."""
+"""The systems of the catalogue that write gradients, or gains, in fewer bytes: an exchange with a codec.
+
+Where a codec looks at a tensor as a whole, small tensors and those of one dimension (`where`) go as they are, in an
+exchange of their own: they are few bytes, and biases and norms take being cut down badly. Codecs that write number by
+number carry everything.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from gossamer.parts.codec import (
     AdaComp,
     Brain,
     Codec,
+    Dense,
     ErrorFeedback,
     Half,
     Int8,
@@ -22,6 +28,8 @@ from gossamer.parts.codec import (
     TopK,
 )
 from gossamer.parts.payload import Payload
+from gossamer.parts.refusal import kind
+from gossamer.parts.selection import Everything, Except, Matrices, Selection
 from gossamer.parts.synchrony import Synchrony
 from gossamer.strategy.entry import OURS, Entry
 from gossamer.strategy.exchange import Exchange
@@ -30,67 +38,67 @@ from gossamer.strategy.strategy import Strategy
 
 def half() -> Strategy:
     """All-reduce of gradients in 16 bits."""
-    return _written(Half())
+    return written(Half())
 
 
 def bf16() -> Strategy:
     """All-reduce of gradients in 16 bits that keep the range of 32."""
-    return _written(Brain())
+    return written(Brain())
 
 
-def eight_bits(bucket: int = 256) -> Strategy:
+def eight_bits(bucket: int = 256, where: Selection = Matrices()) -> Strategy:
     """All-reduce of gradients as whole numbers of eight bits, times a size for each bucket; the rest waits."""
-    return _written(ErrorFeedback(Int8(bucket)))
+    return written(ErrorFeedback(Int8(bucket)), where)
 
 
-def random_k(keep: float = 0.01) -> Strategy:
+def random_k(keep: float = 0.01, where: Selection = Matrices()) -> Strategy:
     """All-reduce of a random hundredth of the gradient, the same for all members; the rest waits."""
-    return _written(ErrorFeedback(RandomK(keep)))
+    return written(ErrorFeedback(RandomK(keep)), where)
 
 
-def one_bit() -> Strategy:
+def one_bit(where: Selection = Matrices()) -> Strategy:
     """All-reduce of the gradient's signs and of two means per column, with error feedback."""
-    return _written(ErrorFeedback(OneBit()))
+    return written(ErrorFeedback(OneBit()), where)
 
 
-def qsgd(bits: int = 4) -> Strategy:
+def qsgd(bits: int = 4, where: Selection = Matrices()) -> Strategy:
     """All-reduce of gradients rounded at random to a few levels of each bucket's norm, so that their mean is right."""
-    return _written(QSGD(bits))
+    return written(QSGD(bits), where)
 
 
-def terngrad(clip: float = 2.5) -> Strategy:
+def terngrad(clip: float = 2.5, where: Selection = Matrices()) -> Strategy:
     """All-reduce of gradients clipped, then rounded at random to -s, 0 or s, s being the same for all members."""
-    return _written(Ternary(clip))
+    return written(Ternary(clip), where)
 
 
-def strom(threshold: float = 0.1) -> Strategy:
+def strom(threshold: float = 0.1, where: Selection = Matrices()) -> Strategy:
     """All-reduce of plus or minus a threshold, wherever what has gathered up passes it; the rest waits."""
-    return _written(ErrorFeedback(Threshold(threshold)))
+    return written(ErrorFeedback(Threshold(threshold)), where)
 
 
-def gradient_dropping(keep: float = 0.01) -> Strategy:
+def gradient_dropping(keep: float = 0.01, where: Selection = Matrices()) -> Strategy:
     """All-reduce of the largest hundredth of each tensor's gradient; the rest waits."""
-    return _written(ErrorFeedback(TopK(keep)))
+    return written(ErrorFeedback(TopK(keep)), where)
 
 
-def dryden(keep: float = 0.01) -> Strategy:
+def dryden(keep: float = 0.01, where: Selection = Matrices()) -> Strategy:
     """All-reduce of a fixed share of the positive and of the negative elements, each side as a mean; the rest waits."""
-    return _written(ErrorFeedback(Proportion(keep)))
+    return written(ErrorFeedback(Proportion(keep)), where)
 
 
-def adacomp(bin: int = 50) -> Strategy:
+def adacomp(bin: int = 50, where: Selection = Matrices()) -> Strategy:
     """All-reduce of what stands out in each bin of a tensor, of one size for all of it; the rest waits."""
-    return _written(AdaComp(bin))
+    return written(AdaComp(bin), where)
 
 
-def ef_signsgd() -> Strategy:
+def ef_signsgd(where: Selection = Matrices()) -> Strategy:
     """All-reduce of the gradient's signs times the mean size of each tensor, with error feedback."""
-    return _written(ErrorFeedback(Sign()))
+    return written(ErrorFeedback(Sign()), where)
 
 
 def natural() -> Strategy:
     """All-reduce of gradients rounded at random to powers of two, so that their mean is right."""
-    return _written(Natural())
+    return written(Natural())
 
 
 def ako(parts: int = 4) -> Strategy:
@@ -103,8 +111,11 @@ def gaia(threshold: float = 0.01) -> Strategy:
     return Strategy((Exchange(Payload.DELTAS, codec=ErrorFeedback(Significant(threshold))),))
 
 
-def _written(codec: Codec) -> Strategy:
-    return Strategy((Exchange(codec=codec),))
+def written(codec: Codec, where: Selection = Everything(), rest: Codec = Dense()) -> Strategy:
+    """All-reduce of gradients through a codec where it says so, and of the rest as it is."""
+    kind("entry", "where", where, Selection)
+    coded = Exchange(where=where, codec=codec)
+    return Strategy((coded,)) if where == Everything() else coded + Exchange(where=Except(where), codec=rest)
 
 
 COMPRESSED: tuple[Entry, ...] = (

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gossamer.parts.codec import Codec, ErrorFeedback, Half, OneBit
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused, kind, whole
+from gossamer.parts.selection import Matrices, Selection
 from gossamer.parts.synchrony import Synchrony
 from gossamer.parts.topology import Complete, Exponential, Follow, Hub, Inside, Masters, Topology
+from gossamer.strategy.compressed import written
 from gossamer.strategy.entry import OURS, Entry
 from gossamer.strategy.exchange import Exchange
 from gossamer.strategy.strategy import Strategy
@@ -26,15 +30,21 @@ def gossip_hosts(per_host: int = 2, graph: Topology = Exponential(), every: int 
     return Exchange(topology=Inside(per_host)) + between + after
 
 
-def two_levels(per_host: int = 2, inside: Codec = Half(), across: Codec = ErrorFeedback(codec=OneBit())) -> Strategy:
+def two_levels(
+    per_host: int = 2,
+    inside: Codec = Half(),
+    across: Codec = ErrorFeedback(codec=OneBit()),
+    where: Selection = Matrices(),
+) -> Strategy:
     """Average gradients inside each host, hardly compressed; the hosts' masters average theirs, strongly compressed."""
     whole("two_levels", "per_host", per_host, 1, 2**20)
     kind("two_levels", "inside", inside, Codec)
     kind("two_levels", "across", across, Codec)
+    masters = written(across, where)
     if per_host == 1:  # a host is its own master
-        return Strategy((Exchange(codec=across),))
-    between = Exchange(topology=Masters(per_host, Complete()), codec=across)
-    return Exchange(topology=Inside(per_host), codec=inside) + between + Exchange(topology=Follow(per_host))
+        return masters
+    between = [replace(ex, topology=Masters(per_host, Complete())) for ex in masters.exchanges]
+    return Strategy((Exchange(topology=Inside(per_host), codec=inside), *between, Exchange(topology=Follow(per_host))))
 
 
 HOSTED: tuple[Entry, ...] = (

@@ -35,7 +35,7 @@ def position(strategy: AnyStrategy) -> Position:
         scheduling=told([_scheduling(ex) for ex in exchanges]),
         pattern=told([ex.topology.pattern for ex in exchanges]),
         exchanged=told([ex.payload.value for ex in exchanges]),
-        compression=told([_compression(ex) for ex in exchanges if ex.codec.lossy] or ["none"]),
+        compression=told([_compression(ex) for ex in exchanges if ex.codec.compresses] or ["none"]),
     )
 
 

@@ -26,7 +26,7 @@ from gossamer.engine.turns import Turns
 from gossamer.parts.refusal import Refused
 from gossamer.parts.world import World
 from gossamer.recipes import Borrowed
-from gossamer.replica import Chosen, Layout, Replica
+from gossamer.replica import Chosen, Layout, Replica, carried
 from gossamer.replica.layout import flat_of
 from gossamer.strategy import AnyStrategy, Exchange, slots
 
@@ -54,10 +54,13 @@ class Strand:
         self.tensors, self.layout = [p for _, p in named], Layout(named, as_they_lie=True)
         self.fabric, self.borrowed = fabric, Borrowed(optimizer, self.tensors)
         self.carrier = None if carrier is None else carrier(self.layout, self.borrowed)
-        self._busy = [s for s, ex in enumerate(slots(strategy)) if world.size > 1 or not ex.idle_alone]
-        cuttable = {s: ex for s, ex in enumerate(slots(strategy)) if ex.cuttable and s in self._busy}
+        chosen = [carried(ex, self.layout.tags) for ex in slots(strategy)]
+        self._busy = [
+            s for s, ex in enumerate(slots(strategy)) if chosen[s].places and (world.size > 1 or not ex.idle_alone)
+        ]
+        cuttable = [s for s, ex in enumerate(slots(strategy)) if ex.cuttable and s in self._busy]
         later = LATER if fabric.local else max(FIRST, min(LATER, FAR, self.layout.start.nbytes // COUNT))
-        self.buckets = {slot: _cut(Chosen(self.layout.tags, ex.where), later) for slot, ex in cuttable.items()}
+        self.buckets = {slot: _cut(chosen[slot], later) for slot in cuttable}
         self.shard = Shard.of(self, strategy, ours=ours)
         self.stays = Stays.of(self, strategy) if self.shard is None else None
         own = self.carrier.shelf.mine if isinstance(self.carrier, Reach) else torch.empty_like(self.layout.start)

@@ -2,11 +2,12 @@
 
 from gossamer.parts.codec.dense import Brain, Dense, Half
 from gossamer.parts.codec.levels import QSGD, Int8, Natural
+from gossamer.parts.codec.momentum import DGC, Corrected
 from gossamer.parts.codec.partial import Significant, Slice
 from gossamer.parts.codec.powersgd import PowerSGD
 from gossamer.parts.codec.sign import OneBit, Sign
 from gossamer.parts.codec.signed import AdaComp, Proportion, Threshold
-from gossamer.parts.codec.sparse import DGC, RandomK, TopK
+from gossamer.parts.codec.sparse import RandomK, TopK
 from gossamer.parts.codec.ternary import Ternary
 from gossamer.parts.codec.wire import (
     Block,
@@ -27,7 +28,8 @@ from gossamer.parts.codec.wire import (
 from gossamer.parts.codec.wrappers import Difference, ErrorFeedback
 
 __all__ = [
-    "AdaComp", "Block", "Brain", "Codec", "Conversation", "DGC", "Dense", "Difference", "Each", "ErrorFeedback", "Half",
-    "Heard", "Int8", "Max", "Mean", "Meant", "Memory", "Natural", "OneBit", "PowerSGD", "Proportion", "QSGD", "RandomK",
-    "Sign", "Significant", "Size", "Slice", "Ternary", "Threshold", "TopK", "Wire", "alone", "decoded", "laid_down",
+    "AdaComp", "Block", "Brain", "Codec", "Conversation", "Corrected", "DGC", "Dense", "Difference", "Each",
+    "ErrorFeedback", "Half", "Heard", "Int8", "Max", "Mean", "Meant", "Memory", "Natural", "OneBit", "PowerSGD",
+    "Proportion", "QSGD", "RandomK", "Sign", "Significant", "Size", "Slice", "Ternary", "Threshold", "TopK", "Wire",
+    "alone", "decoded", "laid_down",
 ]  # fmt: skip

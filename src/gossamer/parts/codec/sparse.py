@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, prod
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from gossamer.parts import kernel
 from gossamer.parts.chance import Chance
@@ -22,10 +22,8 @@ from gossamer.parts.codec.wire import (
     Size,
     elements,
     exactly,
-    wide,
 )
-from gossamer.parts.payload import Payload
-from gossamer.parts.refusal import flag, real, whole
+from gossamer.parts.refusal import real
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,7 +32,6 @@ SAMPLE = 40  # elements of the sample that are among the largest of all, on the 
 SURE = 3.0  # standard deviations of that number by which the bound is lowered
 SPARE = 4  # times as many as asked for that may be left to choose from
 FAR = 8  # times the sample that a vector must be long for it to pay
-LEVELS = 4  # densities through which DGC's warm-up takes the density down (papers: 25 %, 6.3 %, 1.6 %, 0.4 %)
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,79 +84,6 @@ class RandomK(Codec):
 
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
         return (exactly(self._count(elements(shapes)) * itemsize),)
-
-
-@dataclass(frozen=True, repr=False)
-class DGC(Codec):
-    """Deep gradient compression: momentum stays local, and only the largest velocities are sent (P1 alg. 7).
-
-    U = m U + G; V = V + U; the `density` share of each tensor with the largest |V| is sent and cleared from V, and with
-    `masking` from U too. Nesterov: U = m (U + G); V = V + U + G. Over the first `warmup` steps the density comes down
-    to its value in four levels. With `clip` above 0 a G longer than clip / sqrt(members) is cut to that length first.
-    DGC owns the momentum: the optimizer must have none.
-    """
-
-    payloads: ClassVar[frozenset[Payload]] = frozenset({Payload.GRADIENTS})
-    remembers: ClassVar[bool] = True
-    owns_momentum: ClassVar[bool] = True
-    unsent: ClassVar[tuple[str, ...]] = ("velocity", "momentum")
-
-    density: float = 0.001
-    momentum: float = 0.9
-    nesterov: bool = False
-    masking: bool = True
-    warmup: int = 0
-    clip: float = 0.0
-
-    def __post_init__(self) -> None:
-        real("DGC", "density", self.density, 0.0, 1.0, open_low=True)
-        real("DGC", "momentum", self.momentum, 0.0, 1.0, open_high=True)
-        flag("DGC", "nesterov", self.nesterov)
-        flag("DGC", "masking", self.masking)
-        whole("DGC", "warmup", self.warmup, 0, 10**9)
-        real("DGC", "clip", self.clip, 0.0, 1e9)
-
-    def keeps(self, step: int) -> float:
-        """The density at `step`: density ** ((level + 1) / (LEVELS + 1)) while warming up."""
-        if step >= self.warmup:
-            return self.density
-        return float(self.density ** ((step * LEVELS // self.warmup + 1) / (LEVELS + 1)))
-
-    def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
-        velocity = self._accumulate(self._clipped(block), memory)
-        places = largest(block, velocity, self.keeps(chance.step))
-        values = velocity[places]
-        velocity[places] = 0  # before anybody answers: with a delay the next send comes first
-        if self.masking:
-            memory["momentum"][places] = 0
-        heard = yield Each(pack(places, values))
-        return scatter_mean(heard, block), only(places, values, block)
-
-    def _clipped(self, block: Block) -> Tensor:
-        """The gradient, or what is left of a long one; what is not finite stays so."""
-        most = self.clip / block.members**0.5
-        length = block.flat.norm(dtype=wide(block.flat)) if most else None
-        if length is None or length <= most:
-            return block.flat
-        cut: Tensor = block.flat.to(length.dtype) * (most / length)
-        return cut.to(block.flat.dtype)
-
-    def _accumulate(self, gradient: Tensor, memory: Memory) -> Tensor:
-        if "momentum" not in memory:
-            memory["momentum"], memory["velocity"] = (
-                gradient.new_zeros(gradient.shape),
-                gradient.new_zeros(gradient.shape),
-            )
-        momentum, velocity = memory["momentum"], memory["velocity"]
-        if self.nesterov:
-            momentum.add_(gradient).mul_(self.momentum)
-            return velocity.add_(momentum).add_(gradient)
-        momentum.mul_(self.momentum).add_(gradient)
-        return velocity.add_(momentum)
-
-    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
-        low, high = (sparse_bytes(shapes, itemsize, keep) for keep in (self.density, self.keeps(0)))
-        return (Size(low, low, high, gathered=True),)
 
 
 def kept(shape: tuple[int, ...], keep: float) -> int:

@@ -172,6 +172,11 @@ class Codec(ABC, Value):
         """Bytes of each turn's wire, and whether it is gathered, without running."""
 
     @property
+    def compresses(self) -> bool:
+        """Whether what it writes is less than what it was given."""
+        return self.lossy
+
+    @property
     def looks_beside(self) -> bool:
         """Whether it must be shown the parameters of the elements it carries."""
         return False
@@ -219,3 +224,14 @@ def decoded(codec: Codec, wire: Wire, block: Block, chance: Chance | None = None
         mixed: Tensor = end.value[0]
         return mixed
     raise AssertionError(f"{codec!r} speaks more than once; only one-turn codecs can be decoded alone")
+
+
+def continued(talking: Conversation, wire: Wire) -> Conversation:
+    """The rest of a conversation whose first wire has been looked at already."""
+    while True:
+        heard = yield wire
+        try:
+            wire = talking.send(heard)
+        except StopIteration as end:
+            ended: tuple[Tensor, Tensor | Meant] = end.value
+            return ended

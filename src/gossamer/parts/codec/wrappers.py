@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec.dense import Half
 from gossamer.parts.codec.sparse import TopK
-from gossamer.parts.codec.wire import Block, Codec, Conversation, Meant, Memory, Shapes, Size, Wire
+from gossamer.parts.codec.wire import Block, Codec, Conversation, Meant, Memory, Shapes, Size, continued
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import Refused, kind, real
 
@@ -40,7 +40,7 @@ class ErrorFeedback(Codec):
             memory["residual"] = _add(whole, known, -1.0)
         left = whole  # of what nobody has heard, should this end before its time
         try:
-            mixed, heard_of_me = yield from _continued(talking, wire)
+            mixed, heard_of_me = yield from continued(talking, wire)
             left = whole if known is not None else _add(whole, heard_of_me, -1.0)
         finally:
             if known is None:
@@ -108,20 +108,14 @@ def _add(whole: Tensor, meant: Tensor | Meant, weight: float) -> Tensor:
     return whole.add_(meant, alpha=weight)
 
 
-def _continued(talking: Conversation, wire: Wire) -> Conversation:
-    """The rest of a conversation whose first wire has been looked at already."""
-    while True:
-        heard = yield wire
-        try:
-            wire = talking.send(heard)
-        except StopIteration as end:
-            ended: tuple[Tensor, Tensor | Meant] = end.value
-            return ended
-
-
-def _inner(owner: str, codec: Codec) -> None:
+def check_inner(owner: str, codec: Codec) -> None:
+    """Refuse a codec that keeps what it did not send: nobody can keep it once more."""
     kind(owner, "codec", codec, Codec)
     if codec.remembers:
         raise Refused(f"{owner}: {codec!r} already keeps what it did not send", repr(codec))
+
+
+def _inner(owner: str, codec: Codec) -> None:
+    check_inner(owner, codec)
     if not codec.lossy:
         raise Refused(f"{owner}: {codec!r} loses nothing, so there is nothing to keep", repr(codec))
