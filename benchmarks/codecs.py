@@ -1,17 +1,20 @@
 """How fast a codec writes and reads on one core, as bytes of 32-bit floats in a second; and top-k by a sampled bound.
 
-Run `python benchmarks/codecs.py` on a quiet machine: one process, one thread. A repeat plays every case once, in
-shuffled order, so that a drift of the machine meets all alike. `write` is all a member does until its wire is there,
-its residual included where the codec keeps one; `read` is what it does with one other member's wire, a mix of one.
-`copy` is `torch.Tensor.copy_` of the same numbers, beside which memory speed shows, and `top-k / torch` is
-`torch.topk` of all sizes over ours of the same vector, with how many were found for each that was asked for.
+Run `python benchmarks/codecs.py` on a quiet machine: one process, one thread, memory as a worker of ours has it. A
+repeat plays every case once, in shuffled order, so that a drift of the machine meets all alike. `write` is all a member
+does until its wire is there, its residual included where the codec keeps one; `read` is what it does with one other
+member's wire, a mix of one. `copy` is `torch.Tensor.copy_` of the same numbers, beside which memory speed shows, and
+`top-k / torch` is `torch.topk` of all sizes over ours of the same vector, with how many were found for each that was
+asked for.
 The bars: one bit, three values and four bits write and read 1 GB/s; 16-bit floats as fast as a copy of as many bytes;
 top-k 5 times as fast as torch's, from 0.1 to 1 %, and as many as asked for to 20 %.
 """
 
 from __future__ import annotations
 
+import os
 import random
+import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from math import ceil
@@ -22,6 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gossamer.engine import freed
 from gossamer.parts import kernel
 from gossamer.parts.chance import Chance
 from gossamer.parts.codec import (
@@ -138,6 +142,9 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--repeats", type=int, default=REPEATS)
     options = parser.parse_args()
+    if pages := freed.large_pages(os.environ):  # as a worker is started
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **pages})
+    freed.keep()
     torch.set_num_threads(1)
     print(
         f"loops: {'torch' if kernel.library() is None else 'compiled'}; GB/s of 32-bit floats, median (lowest..highest)"

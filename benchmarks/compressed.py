@@ -5,13 +5,14 @@
                                     [--table FILE]
 
 Hosts are network namespaces (`gossamer.lab`), so this needs root; each has one worker of one thread, with 16 images a
-step, SGD of rate 0.02, which falls to 0, with momentum 0.9 (DGC: its own). `prepared` is `gossamer.prepare`, `hook` is
-`gossamer.as_comm_hook` in DDP, `DDP` is torch alone with its own hooks. First steps are timed, on links held to the
-rate and on links as fast as they are: the median over steps of when the last worker had ended it, the first six apart;
-MB are what the busiest host's interface sent in such a step, headers included. Then every row trains the same epochs of
-the same images with every seed, on fast links, and each worker tests its replica on its share of the test images.
-DGC warms up for 80 steps where it trains, and is timed without. Torch's PowerSGD hook has one bucket (over gloo it
-stands still with two), and torch has no hooks of 8 bits, 1 bit or DGC that run on a CPU.
+step and memory in large pages, as `gossamer run` starts it, SGD of rate 0.02, which falls to 0, with momentum 0.9 (DGC:
+its own). `prepared` is `gossamer.prepare`, `hook` is `gossamer.as_comm_hook` in DDP, `DDP` is torch alone with its own
+hooks. First steps are timed, on links held to the rate and on links as fast as they are: the median over steps of when
+the last worker had ended it, the first six apart; MB are what the busiest host's interface sent in such a step, headers
+included. Then every row trains the same epochs of the same images with every seed, on fast links, and each worker tests
+its replica on its share of the test images. DGC warms up for 80 steps where it trains, and is timed without. Torch's
+PowerSGD hook has one bucket (over gloo it stands still with two), and torch has no hooks of 8 bits, 1 bit or DGC that
+run on a CPU.
 """
 
 from __future__ import annotations
@@ -196,11 +197,14 @@ class Bench:
         return found | ({"accuracy": sum(right) / 10_000} if tests else {"least": min(taken), "most": max(taken)})
 
     def _env(self, lab: Any, host: int) -> dict[str, str]:
+        from gossamer.engine.freed import large_pages
+
         here = lab.hosts[host]
         return {
             "RANK": str(host), "WORLD_SIZE": str(self.hosts), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
             "GROUP_RANK": str(host), "MASTER_ADDR": lab.hosts[0].address, "MASTER_PORT": str(29500 + self.runs),
             "GLOO_SOCKET_IFNAME": here.interface, "OMP_NUM_THREADS": "1", "GOSSAMER_KEY_FILE": str(self.folder / "key"),
+            **large_pages(os.environ),
         }  # fmt: skip
 
 

@@ -202,7 +202,7 @@ def test_powers_of_two_stay_what_they_are() -> None:
 @pytest.mark.parametrize(
     ("value", "dtype", "wanted"),
     [(3.4e38, torch.float32, 2.0**127), (1e300, torch.float64, 2.0**127), (65504.0, torch.float16, 2.0**15),
-     (1e-300, torch.float64, 0.0), (nan, torch.float32, inf), (-inf, torch.float32, -inf)],
+     (1e-300, torch.float64, 0.0), (nan, torch.float32, -inf), (-inf, torch.float32, -inf)],
 )  # fmt: skip
 def test_exponents_out_of_range_end_at_the_edge(value: float, dtype: torch.dtype, wanted: float) -> None:
     assert meant(Natural(), [value] * 50, dtype).unique().tolist() == [wanted]

@@ -10,12 +10,23 @@ from torch import Tensor
 
 from gossamer.parts import kernel
 from gossamer.parts.chance import Chance
-from gossamer.parts.codec import QSGD, Block, Codec, Each, Heard, Int8, OneBit, Sign, Ternary, Wire, laid_down
+from gossamer.parts.codec import QSGD, Block, Codec, Each, Heard, Int8, Natural, OneBit, Sign, Ternary, Wire, laid_down
 from gossamer.parts.codec.bits import pack_bits, pack_signs, unpack_bits
 
 pytestmark = pytest.mark.skipif(kernel.library() is None, reason="no C compiler was at hand")
 SHAPES = [((1,),), ((7,),), ((8,), (9,)), ((3, 5), (), (64,), (2, 3, 4)), ((65, 33), (1000,)), ((300, 17), (4097,))]
-CODECS = [Int8(), Int8(bucket=7), OneBit(), Sign(), QSGD(2, 7), QSGD(4), QSGD(8, 100), Ternary(), Ternary(clip=0.0)]
+CODECS = [
+    Natural(),
+    Int8(),
+    Int8(bucket=7),
+    OneBit(),
+    Sign(),
+    QSGD(2, 7),
+    QSGD(4),
+    QSGD(8, 100),
+    Ternary(),
+    Ternary(clip=0.0),
+]
 
 
 @pytest.fixture(params=["compiled", "torch"])

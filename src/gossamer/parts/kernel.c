@@ -226,6 +226,17 @@ void codec_bytes(const float *x, int64_t count, int64_t bucket, float *peaks, in
     }
 }
 
+/* The exponent byte of an element, or with the probability that the rest of it says the next one; 255: not finite. */
+CLONES void codec_powers(const float *x, int64_t count, uint32_t one, uint32_t other, uint8_t *codes) {
+    for (int64_t k = 0; k < count; k++) {
+        uint32_t bits;
+        memcpy(&bits, x + k, sizeof bits);
+        uint32_t lower = bits >> 23 & 255, rest = bits & 0x7fffff;
+        uint32_t code = lower + (drawn((uint32_t)k, one, other) * 0x1p23f < (float)(int32_t)rest);
+        codes[k] = (uint8_t)(lower == 255 ? 255 : code < 254 ? code : 254);
+    }
+}
+
 /* Clipped to `bound`, an element is its sign with probability |v| / scale, else 0; written as 2, 0 or 1. */
 CLONES void codec_trits(const float *x, int64_t first, int64_t count, float bound, float scale, uint32_t one,
                         uint32_t other, uint8_t *codes) {
@@ -300,6 +311,23 @@ CLONES static void bytes_added(const int8_t *codes, int64_t count, float unit, f
 void codec_add_bytes(const int8_t *body, int64_t total, int64_t bucket, const float *units, float *into) {
     for (int64_t first = 0; first < total; first += bucket)
         bytes_added(body + first, total - first < bucket ? total - first : bucket, *units++, into + first);
+}
+
+CLONES static void powers_added(const uint8_t *codes, const uint8_t *signs, int place, int64_t count, float weight,
+                                float *into) {
+    for (int64_t k = 0; k < count; k++) {
+        uint32_t bits = (uint32_t)codes[k] << 23 | ((uint32_t)~signs[k] >> place & 1) << 31;
+        float power;
+        memcpy(&power, &bits, sizeof power);
+        into[k] += power * weight;
+    }
+}
+
+/* Exponent bytes, with a sign for each. */
+void codec_add_powers(const uint8_t *codes, const uint8_t *signs, int64_t count, float weight, float *into) {
+    int64_t total = count, first = 0;
+    EACH_STRETCH(8)
+    powers_added(codes + at, signs + at % bytes, (int)(at / bytes), length, weight, into + at);
 }
 
 CLONES static void trits_added(const uint8_t *codes, int shift, int64_t count, float unit, float *into) {

@@ -59,6 +59,8 @@ def library() -> ctypes.CDLL | None:
         ("pack", at, many, c_int32, at),
         ("quantised", at, many, many, c_int32, word, word, at, at),
         ("bytes", at, many, many, at, at),
+        ("powers", at, many, word, word, at),
+        ("add_powers", at, at, many, c_float, at),
         ("add_bytes", at, many, many, at, at),
         ("trits", at, many, many, c_float, c_float, word, word, at),
         ("add_signs", at, many, many, many, many, at, at, at),
@@ -144,6 +146,20 @@ def in_bytes(flat: Tensor, bucket: int) -> tuple[Tensor, Tensor]:
 def add_bytes(body: Tensor, bucket: int, units: Tensor, into: Tensor) -> None:
     """Add to each element its whole number times its bucket's unit."""
     _call("add_bytes", body.data_ptr(), into.numel(), bucket, units.data_ptr(), into.data_ptr())
+
+
+def powers(flat: Tensor, key: Key) -> Tensor:
+    """The exponent byte of each element, or the next one, drawn; 255 for what is not finite."""
+    import torch
+
+    codes = torch.empty(flat.numel(), dtype=torch.uint8)
+    _call("powers", flat.data_ptr(), flat.numel(), *key, codes.data_ptr())
+    return codes
+
+
+def add_powers(codes: Tensor, signs: Tensor, weight: float, into: Tensor) -> None:
+    """Add to each element the power of two its exponent byte stands for, with its sign, so often."""
+    _call("add_powers", codes.data_ptr(), signs.data_ptr(), into.numel(), weight, into.data_ptr())
 
 
 def trits(part: Tensor, first: int, bound: float, scale: float, key: Key, codes: Tensor) -> None:

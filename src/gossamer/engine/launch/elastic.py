@@ -20,6 +20,7 @@ from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 from torch.distributed.run import config_from_args
 
+from gossamer.engine.freed import large_pages
 from gossamer.engine.launch.failure import WorkerFailed, blamed, notes_in
 from gossamer.engine.launch.flags import read
 from gossamer.engine.launch.guard import Guard
@@ -84,7 +85,7 @@ def _prepare(asked: Namespace, folder: str) -> None:
         _face(asked)
     if asked.workers > 1:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
-    os.environ.update({NOTES: folder, PARENT: str(os.getpid())})
+    os.environ.update({NOTES: folder, PARENT: str(os.getpid()), **large_pages(os.environ)})
     if asked.redirects != "0" or asked.tee != "0":
         os.environ[ALOUD] = "1"
     journal = None if asked.journal is None else str(Path(asked.journal).absolute())

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from gossamer.engine.freed import large_pages
 from gossamer.engine.launch.worker import NOTES, PARENT
 
 SHIM = str(Path(__file__).with_name("worker.py"))
@@ -30,6 +31,7 @@ def environment(rank: int, size: int, folder: Path, path: Sequence[str] = (), se
         "GOSSAMER_STORE": str(folder / "store"),
         "GLOO_SOCKET_IFNAME": LOOPBACK,
         "OMP_NUM_THREADS": "1",
+        **large_pages(os.environ),
         "PYTHONPATH": os.pathsep.join(paths),
         NOTES: str(folder),
         PARENT: str(os.getpid()),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gossamer.parts import kernel
 from gossamer.parts.chance import Chance
-from gossamer.parts.codec.bits import as_bytes, pack_bits, packed_bytes, unpack_bits
+from gossamer.parts.codec.bits import as_bytes, pack_bits, pack_signs, packed_bytes, unpack_bits
 from gossamer.parts.codec.wire import (
     Block,
     Codec,
@@ -21,7 +21,6 @@ from gossamer.parts.codec.wire import (
     Size,
     elements,
     exactly,
-    mean_of,
     sum_of,
     wide,
 )
@@ -149,22 +148,23 @@ class Natural(Codec):
     """
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
-        mine = as_bytes(
-            _exponents(block.flat.to(wide(block.flat)), chance, _top(block.flat)), pack_bits(block.flat < 0, 1)
-        )
-        meant = _powers(mine, block.flat)
+        mine = as_bytes(_exponents(block.flat, chance), pack_signs(block.flat))
+        meant = Meant(lambda into, weight: _add_powers(mine, into, weight), block.flat)
         heard = yield Each(mine, meant)
-        return mean_of(heard, block.flat, lambda body: _powers(body, block.flat)), meant
+        return sum_of(heard, block.flat, _add_powers), meant
 
     def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
         count = elements(shapes)
         return (exactly(count + packed_bytes(count, 1), gathered=True),)
 
 
-def _exponents(flat: Tensor, chance: Chance, top: int) -> Tensor:
+def _exponents(flat: Tensor, chance: Chance) -> Tensor:
     """Exponents, drawn and biased by 127, as bytes: 0 stands for zero and 255 for what is not finite."""
     import torch
 
+    if kernel.fits(flat):
+        return kernel.powers(flat, chance.uniform_key)
+    top, flat = _top(flat), flat.to(wide(flat))
     size = flat.abs()
     share, exponent = torch.frexp(size)  # |t| = share 2**exponent, share from 1/2 to below 1
     small = size < 2.0**LEAST
@@ -174,13 +174,16 @@ def _exponents(flat: Tensor, chance: Chance, top: int) -> Tensor:
     return torch.where(flat.isfinite(), codes, 2 * BIAS + 1).to(torch.uint8)
 
 
-def _powers(body: Tensor, like: Tensor) -> Tensor:
-    """What a body of Natural stands for: the exponent bytes put where a 32-bit float has them."""
+def _add_powers(body: Tensor, into: Tensor, weight: float) -> None:
+    """Add what a body of Natural stands for: the exponent bytes put where a 32-bit float has them."""
     import torch
 
-    count = like.numel()
-    sizes = (body[:count].to(torch.int32) << 23).view(torch.float32).to(like.dtype)
-    return torch.where(unpack_bits(body[count:], 1, count).view(torch.bool), -sizes, sizes)
+    codes, signs = body[: into.numel()], body[into.numel() :]
+    if kernel.fits(into):
+        kernel.add_powers(codes, signs, weight, into)
+        return
+    sizes = (codes.to(torch.int32) << 23).view(torch.float32).to(into.dtype)
+    into.add_(torch.where(unpack_bits(signs, 1, into.numel()).view(torch.bool), sizes, -sizes), alpha=weight)
 
 
 def _top(flat: Tensor) -> int:
