@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 EPOCHS, TURNS = 30.0, 5000  # how long, where nobody says: so many epochs, but no more steps of one worker in all
 EVALUATIONS = 40  # in a run, where --evaluate-every does not say
-RATES = {"sgd": 0.12, "nesterov": 0.02, "adam": 0.002, "adamw": 0.002}  # ones that train our tasks in every strategy
-MOMENTA = {"nesterov": 0.9}
+RATES = {  # ones that train our tasks in every strategy
+    "sgd": 0.12, "nesterov": 0.02, "adam": 0.002, "adamw": 0.002, "lars": 2.0, "lamb": 0.01, "rmsprop_to_sgd": 0.02,
+}  # fmt: skip
+MOMENTA = {"nesterov": 0.9, "lars": 0.9, "rmsprop_to_sgd": 0.9}
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,8 @@ A run file is TOML with the names of the options; an option overrides what the f
 Ctrl-C ends a run with the verdict so far; SIGUSR1 shows it and goes on.
 """
 
-_WHAT, _LONG, _WHERE, _OUT = "What is trained", "How long", "Where it runs", "What comes out"
+_WHAT, _PACE, _LONG = "What is trained", "How rate and batch go", "How long"
+_WHERE, _OUT = "Where it runs", "What comes out"
 
 
 def train(
@@ -52,7 +53,7 @@ def train(
         str | None, typer.Option(metavar="FOLDER", help="Where the task's module lies too.", rich_help_panel=_WHAT)
     ] = None,
     optimizer: Annotated[
-        str, typer.Option(help="sgd, nesterov, adam or adamw.", rich_help_panel=_WHAT)
+        str, typer.Option(help="sgd, nesterov, adam, adamw, lars, lamb, ...", rich_help_panel=_WHAT)
     ] = DEFAULTS.optimizer,
     rate: Annotated[
         float | None, typer.Option(help="Learning rate. Default: 0.12 for sgd.", rich_help_panel=_WHAT)
@@ -64,7 +65,35 @@ def train(
     clip: Annotated[
         float | None, typer.Option(help="Longest gradient: longer ones are scaled down.", rich_help_panel=_WHAT)
     ] = None,
+    trust: Annotated[float, typer.Option(help="LARS's trust coefficient.", rich_help_panel=_WHAT)] = DEFAULTS.trust,
+    smoothing: Annotated[
+        float, typer.Option(help="Label smoothing: the share of all classes in a target.", rich_help_panel=_WHAT)
+    ] = DEFAULTS.smoothing,
     batch: Annotated[int, typer.Option(help="Samples per worker and step.", rich_help_panel=_WHAT)] = DEFAULTS.batch,
+    recipe: Annotated[
+        str | None,
+        typer.Option(metavar="EXPR", help="A famous one, as sony(base_batch=256).", rich_help_panel=_PACE),
+    ] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            metavar="EXPR", help="How the rate goes, as 'Warmup(epochs=5, then=Cosine())'.", rich_help_panel=_PACE
+        ),
+    ] = None,
+    batches: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST", help="Samples of a step of all workers, by epoch: 0:64, 10:128.", rich_help_panel=_PACE
+        ),
+    ] = None,
+    rule: Annotated[
+        str,
+        typer.Option(help="The rate where the batch grows: linear (so does it) or constant.", rich_help_panel=_PACE),
+    ] = DEFAULTS.rule,
+    at_once: Annotated[
+        int | None,
+        typer.Option(help="Samples a worker computes at a time; more are accumulated.", rich_help_panel=_PACE),
+    ] = None,
     epochs: Annotated[
         float | None,
         typer.Option(help="Passes over the data. Default: 40, or less where data is large.", rich_help_panel=_LONG),

@@ -36,7 +36,7 @@ def play(request: Request, run: Kept, resumed: int | None, where: Sequence[str])
     resume = None if resumed is None else run.resumes
     (run.folder / JOB).write_bytes(msgspec.json.encode(request.job(run.folder, resume)))
     tails, tally = [_tail(run, member) for member in range(request.world.size)], Tally()
-    with Progress(request.steps, request.settings.batch) as progress, Wishes() as wishes:
+    with Progress(request.steps, request.mean_batch) as progress, Wishes() as wishes:
 
         def look() -> None:
             for tail in tails:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +18,7 @@ from gossamer.cli.train_screen import draw
 from gossamer.cli.train_told import told
 from gossamer.cli.train_verdict import Verdict
 from gossamer.cli.units import told_workers
+from gossamer.recipes import shared
 
 
 def settings(request: Request, as_json: bool) -> None:
@@ -31,6 +33,8 @@ def settings(request: Request, as_json: bool) -> None:
         table.add_row(name, told_as, Text(origins[name], style="dim"))
     out().print(table)
     out().print(Text(request.shares, style="dim"))
+    if request.pace is not None:
+        plan(request, out())
 
 
 def begin(request: Request, run: Kept, resumed: int | None) -> None:
@@ -39,6 +43,27 @@ def begin(request: Request, run: Kept, resumed: int | None) -> None:
     since = f" from step {resumed:,}" if resumed is not None else ""
     what = f"{said.task}, {told_workers(said.workers)}, {request.shares}, {request.steps:,} steps{since}"
     aside().print(Text.assemble((said.strategy, "bold cyan"), f"  {what}; {run.name}"))
+    if request.pace is not None:
+        plan(request, aside())
+
+
+def plan(request: Request, console: Console) -> None:
+    """How rate and batch will go, epoch by epoch."""
+    assert request.pace is not None
+    said = request.settings
+    named = f"recipe {said.recipe}: " if said.recipe is not None else ""
+    smooth = f", labels smoothed by {said.smoothing:g}" if said.smoothing else ""
+    console.print(Text(f"{named}{request.optimizer!r}{smooth}", style="dim"))
+    table = Table.grid(padding=(0, 3, 0, 0))
+    table.add_row("epochs", "batch", "per worker", "steps", "rate")
+    for each in request.pace.told():
+        share = shared(each.batch, request.world.size, said.at_once)
+        times = f" x {share.times}" * (share.times > 1)
+        first, last = (f"{rate:.4g}" for rate in each.rates)
+        rates = first if first == last else f"{first} -> {last}"
+        row = (f"{each.begins:.1f}-{each.ends:.1f}", f"{each.batch:,}", f"{share.batch:,}{times}", f"{each.steps:,}")
+        table.add_row(*row, rates)
+    console.print(table, style="dim")
 
 
 def end(found: Verdict, ending: Ending, run: Kept, as_json: bool) -> None:

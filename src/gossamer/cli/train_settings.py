@@ -38,6 +38,13 @@ class Settings:
     folder: str = "runs"
     trouble: str | None = None
     truth: int | None = None
+    recipe: str | None = None
+    schedule: str | None = None
+    batches: str | None = None
+    rule: str = "linear"
+    smoothing: float = 0.0
+    trust: float = 0.001
+    at_once: int | None = None
 
 
 NAMES = tuple(each.name for each in fields(Settings))

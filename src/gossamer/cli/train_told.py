@@ -117,7 +117,8 @@ def told(found: Verdict) -> dict[str, object]:
         "task": settings.task,
         "task_options": settings.options,
         "optimizer": repr(request.optimizer),
-        "batch": settings.batch,
+        "batch": request.mean_batch,
+        "recipe": settings.recipe,
         "trouble": settings.trouble,
     }
 

@@ -65,7 +65,7 @@ def verdict(request: Request, folder: Path, tally: Tally, failure: str | None, r
         best=summary.best(tally.evaluations),
         steps=tally.reached,
         played=tally.steps / max(1, len(tally.laps)),
-        epochs=tally.reached * request.settings.batch * request.world.size / request.samples,
+        epochs=request.epochs(tally.reached),
         seconds=tally.seconds,
         loss=tally.loss,
         to_target=summary.time_to(tally.evaluations, request.settings.target),

@@ -40,6 +40,8 @@ class Job(msgspec.Struct, frozen=True):
 class TrainJob(msgspec.Struct, frozen=True):
     """A whole training run: `folder` takes journals and checkpoints, `batch` is each worker's share of a step.
 
+    `batches` says the samples of a step, of all workers, by epoch, instead of `batch`; `schedule` how the rate
+    goes, and `rule` what it does where the batch changes; a worker computes at most `at_once` samples at a time.
     `resume` is the folder of the checkpoints to go on from, at the newest, or one of them.
     """
 
@@ -63,3 +65,10 @@ class TrainJob(msgspec.Struct, frozen=True):
     clip: float | None = None
     trouble: str | None = None
     truth: int | None = None
+    trust: float = 0.001
+    epochs: float | None = None
+    schedule: str | None = None
+    batches: str | None = None
+    rule: str = "linear"
+    smoothing: float = 0.0
+    at_once: int | None = None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import torch
+from torch import Tensor
 
 from gossamer.engine.checkpoint.names import step_of
 from gossamer.engine.job import TrainJob
@@ -23,12 +25,13 @@ from gossamer.engine.lost import MemberLost
 from gossamer.engine.shared import kernel
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
-from gossamer.recipes import Optimizer
+from gossamer.recipes import Batches, Constant, Optimizer, Pace, shared
+from gossamer.recipes.recipe import read, schedule_of
 from gossamer.records import Evaluation, Event, Header, Journal, StepRecord
 from gossamer.replica.local import drawing
 from gossamer.replica.states import rates, set_rates
 from gossamer.strategy import parse, parse_trouble
-from gossamer.tasks import Stream, build, evaluate
+from gossamer.tasks import Stream, build, evaluate, smoothed
 
 
 class Training:
@@ -38,9 +41,10 @@ class Training:
         torch.set_num_threads(1)
         self.job, self.place = job, join()
         self.world = World(self.place.size, job.seed)
-        self.task = build(job.task, job.seed, dict(job.options))
+        self.task = smoothed(build(job.task, job.seed, dict(job.options)), job.smoothing)
         self.model = self.task.model.train()
-        self.recipe = Optimizer(job.optimizer, job.rate, job.momentum, job.decay)
+        self.recipe = Optimizer(job.optimizer, job.rate, job.momentum, job.decay, job.trust)
+        self.pace = _pace(job, self.task.size)
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = self.recipe.build(trained)
         strategy = parse(job.strategy)
@@ -48,7 +52,7 @@ class Training:
             self.place, [self.model], [self.optimizer], strategy,
             fabric=job.fabric, seed=job.seed, ours=True, clip=job.clip, truth=job.truth or 0,
         )  # fmt: skip
-        self.stream = Stream(self.task.size, job.batch, self.world)
+        self.stream = Stream(self.task.size, job.batch, self.world, None if self.pace is None else self.pace.table)
         self.course = self.session.courses[0]
         self.journal = Journal(Path(job.folder) / f"journal-{self.place.member}.jsonl", tell)
         self.loss = self._pace = self._slept = 0.0
@@ -94,16 +98,40 @@ class Training:
 
     def _step(self, step: int) -> None:
         member, device = self.place.member, next(self.model.parameters()).device
-        batch = tuple(part[self.stream.indices(member, step)].to(device) for part in self.task.train)
-        with drawing(device, self.world, (step, member)):
-            loss, _, _ = self.task.loss(self.model, batch)
-        self._suffer(step)
-        loss.backward()  # type: ignore[no-untyped-call]
-        self.loss = loss.item()
+        if self.pace is not None:
+            self._tell_size(step, self.pace)
+            self.pace.set(self.optimizer, step)
+        parts = self._parts(self.stream.indices(member, step), step)
+        self.loss = 0.0
+        for number, indices in enumerate(parts, 1):
+            batch = tuple(part[indices].to(device) for part in self.task.train)
+            with drawing(device, self.world, (step, member + (number - 1) * self.world.size)):
+                loss, _, _ = self.task.loss(self.model, batch)
+            if number == len(parts):
+                self._suffer(step)
+            with nullcontext() if number == len(parts) else self.session.no_sync():
+                (loss / len(parts) if len(parts) > 1 else loss).backward()  # type: ignore[no-untyped-call]
+            self.loss += loss.item() / len(parts)
         if self.job.clip is not None and not self.course.deferred:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.job.clip)
         self.optimizer.step()
         self.optimizer.zero_grad()
+
+    def _parts(self, indices: Tensor, step: int) -> list[Tensor]:
+        """A step's samples, in pieces that are computed one after the other."""
+        if self.pace is None:
+            return [indices]
+        share = shared(self.pace.table.size(step), self.world.size, self.job.at_once)
+        return list(indices.split_with_sizes([share.batch] * share.times))
+
+    def _tell_size(self, step: int, pace: Pace) -> None:
+        """A step that is larger or smaller than the last one is an event."""
+        size, before = pace.table.size(step), pace.table.size(max(0, step - 1))
+        if size != before and self.place.member == 0:
+            now, then = pace.rate(step), pace.rate(step - 1)
+            self._event(
+                f"a step has {size:,} samples from step {step:,} on, not {before:,}; rate {then:.4g} -> {now:.4g}", 0
+            )
 
     def _suffer(self, step: int) -> None:
         """What the script of trouble has for this member: to die, or to compute so many times longer."""
@@ -126,6 +154,12 @@ class Training:
             self.job.batch, self.job.steps, settings,
         )  # fmt: skip
 
+    def _epochs(self, steps: int, size: int) -> float:
+        """How many epochs so many steps of each of `size` members are."""
+        if self.pace is None:
+            return steps * size * self.job.batch / self.task.size
+        return (self.pace.table.start(steps - 1) + self.pace.table.size(steps - 1)) / self.task.size
+
     def _evaluate(self) -> None:
         """The exact average on held-out data, of which each member looks at its share."""
         strands = self.course.strands
@@ -141,11 +175,21 @@ class Training:
         sums = (mean(met.fabric, torch.tensor(mine, dtype=torch.float64)) * size).tolist()
         if place == 0:
             steps, (total, correct, count, apart, norm) = self.course.step, sums
-            epochs = steps * size * self.job.batch / self.task.size
+            epochs = self._epochs(steps, size)
             self.journal.write(
                 Evaluation(time.perf_counter() - self.began, steps * size, epochs, total / count, correct / count,
                            (apart / max(norm, 1e-300)) ** 0.5)
             )  # fmt: skip
+
+
+def _pace(job: TrainJob, samples: int) -> Pace | None:
+    """How rate and batch go over the run, if they do."""
+    if job.schedule is None and job.batches is None and job.at_once is None:
+        return None
+    batches = Batches(((0.0, job.batch * job.workers),)) if job.batches is None else read(job.batches)
+    schedule = Constant() if job.schedule is None else schedule_of(job.schedule)
+    assert job.epochs is not None
+    return Pace(batches, schedule, samples, job.epochs, job.rate, job.rule)
 
 
 def main() -> None:

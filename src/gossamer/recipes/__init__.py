@@ -3,6 +3,8 @@
 from gossamer.recipes.batches import Batches, Share, Timetable, shared
 from gossamer.recipes.borrowed import Borrowed, refuse_odd
 from gossamer.recipes.optimizer import Optimizer
+from gossamer.recipes.pace import Pace
+from gossamer.recipes.recipe import Recipe
 from gossamer.recipes.schedule import (
     SLOW_START,
     Constant,
@@ -21,8 +23,8 @@ LAZY = {"LARS": "lars", "LAMB": "lars", "RMSpropToSGD": "warm", "VelocitySGD": "
 
 __all__ = [
     "LAMB", "LARS", "SLOW_START", "Batches", "Borrowed", "Constant", "Cosine", "Cyclic", "OneCycle", "Optimizer",
-    "Polynomial", "RMSpropToSGD", "Schedule", "Share", "Stairs", "Steps", "Timetable", "VelocitySGD", "Warmup",
-    "refuse_odd", "scaled", "sgd_share", "shared",
+    "Pace", "Polynomial", "RMSpropToSGD", "Recipe", "Schedule", "Share", "Stairs", "Steps", "Timetable",
+    "VelocitySGD", "Warmup", "refuse_odd", "scaled", "sgd_share", "shared",
 ]  # fmt: skip
 
 

@@ -40,8 +40,9 @@ class Borrowed:
 
     @property
     def by_tensor(self) -> bool:
-        """Whether a step of one tensor depends on no other: so it is with all of torch's own."""
-        return type(self.optimizer).__module__.startswith("torch.optim.")
+        """Whether a step of one tensor depends on no other: so it is with all of torch's own, and of ours."""
+        kind = type(self.optimizer)
+        return kind.__module__.startswith("torch.optim.") or bool(getattr(kind, "by_tensor", False))
 
     def suits(self, strategy: AnyStrategy) -> None:
         """Refuse a strategy that this optimizer would spoil."""

@@ -14,17 +14,22 @@ from gossamer.strategy import AnyStrategy, slots
 if TYPE_CHECKING:
     import torch
 
-NAMES = ("sgd", "nesterov", "adam", "adamw")
+NAMES = ("sgd", "nesterov", "adam", "adamw", "lars", "lamb", "rmsprop_to_sgd")
+BY_TENSOR = ("lars", "lamb")  # whose step of one number depends on its whole tensor
 
 
 @dataclass(frozen=True, repr=False)
 class Optimizer(Value):
-    """`sgd` and `nesterov` use `momentum`; `adam` and `adamw` keep torch's own betas."""
+    """`sgd`, `nesterov`, `lars` and `rmsprop_to_sgd` use `momentum`; `adam`, `adamw` and `lamb` keep torch's own betas.
+
+    `trust` is LARS's. What `lars` and `lamb` do not decay, biases and norms, the others do.
+    """
 
     name: str = "sgd"
     rate: float = 0.1
     momentum: float = 0.0
     decay: float = 0.0
+    trust: float = 0.001
 
     def __post_init__(self) -> None:
         if self.name not in NAMES:
@@ -32,7 +37,8 @@ class Optimizer(Value):
         real("optimizer", "rate", self.rate, 0.0, 1e4, open_low=True)
         real("optimizer", "momentum", self.momentum, 0.0, 1.0, open_high=True)
         real("optimizer", "decay", self.decay, 0.0, 1.0)
-        if self.momentum and self.name.startswith("adam"):
+        real("optimizer", "trust", self.trust, 0.0, 1e6, open_low=True)
+        if self.momentum and (self.name.startswith("adam") or self.name == "lamb"):
             raise Refused(f"optimizer: {self.name} has its own momentum", "momentum=0")
         if self.name == "nesterov" and not self.momentum:
             raise Refused("optimizer: nesterov without momentum is plain sgd", "momentum=0.9")
@@ -42,6 +48,18 @@ class Optimizer(Value):
         import torch
 
         given = list(parameters)
+        if self.name == "lars":
+            from gossamer.recipes.lars import LARS
+
+            return LARS(given, self.rate, self.momentum, self.decay, self.trust)
+        if self.name == "lamb":
+            from gossamer.recipes.lars import LAMB
+
+            return LAMB(given, self.rate, weight_decay=self.decay)
+        if self.name == "rmsprop_to_sgd":
+            from gossamer.recipes.warm import RMSpropToSGD
+
+            return RMSpropToSGD(given, self.rate, self.momentum, self.decay)
         if self.name == "adam":
             return torch.optim.Adam(given, lr=self.rate, weight_decay=self.decay)
         if self.name == "adamw":
@@ -66,7 +84,7 @@ class Optimizer(Value):
     @property
     def elementwise(self) -> bool:
         """Whether a step of one number depends on its own past alone."""
-        return True
+        return self.name not in BY_TENSOR
 
     def over_places(self, placed: Sequence[tuple[int, torch.Tensor]]) -> torch.optim.Optimizer:
         """One over tensors, or pieces of them, wherever they belong."""

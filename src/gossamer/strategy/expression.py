@@ -75,6 +75,11 @@ def parse(text: str) -> AnyStrategy:
     return as_strategy(value)
 
 
+def read(text: str, makers: Makers, words: Mapping[str, object]) -> Any:
+    """What an expression of these names, and nothing else, stands for."""
+    return _Reader(text, makers, words).read()
+
+
 def parse_trouble(text: str) -> trouble.Script:
     """The script of trouble an expression such as `slow(rank=1, factor=5) + fail(rank=2, step=30)` stands for."""
     value = _Reader(text, {"slow": trouble.Slow, "fail": trouble.Fail}, {}).read()

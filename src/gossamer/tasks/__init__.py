@@ -2,6 +2,6 @@
 
 from gossamer.tasks.build import build, tried
 from gossamer.tasks.stream import Stream
-from gossamer.tasks.task import Batch, Task, evaluate
+from gossamer.tasks.task import Batch, Task, evaluate, smoothed
 
-__all__ = ["Batch", "Stream", "Task", "build", "evaluate", "tried"]
+__all__ = ["Batch", "Stream", "Task", "build", "evaluate", "smoothed", "tried"]

@@ -7,6 +7,7 @@ sample comes once per epoch and no batch is ever short.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -16,10 +17,21 @@ from gossamer.parts.refusal import Refused, whole
 from gossamer.parts.world import World
 
 
-class Stream:
-    """Sample (step x workers + member) x batch onwards belongs to (member, step)."""
+class Cuts(Protocol):
+    """How steps of different lengths cut the stream."""
 
-    def __init__(self, size: int, batch: int, world: World) -> None:
+    def start(self, step: int) -> int:
+        """The sample that a step begins with, counted from the begin of the run."""
+
+    def size(self, step: int) -> int:
+        """The samples of a step, of all workers together."""
+
+
+class Stream:
+    """Sample (step x workers + member) x batch onwards belongs to (member, step), unless steps are told to be cut
+    otherwise; then each member has its share of every step, in order."""
+
+    def __init__(self, size: int, batch: int, world: World, cuts: Cuts | None = None) -> None:
         whole("stream", "batch", batch, 1)
         if batch * world.size > size:
             most = max(1, size // batch)
@@ -29,16 +41,19 @@ class Stream:
                 if world.size <= size
                 else f"{most} worker{'s' * (most > 1)} with a batch of {min(batch, size)}",
             )
-        self.size, self.batch, self.world = size, batch, world
+        self.size, self.batch, self.world, self._cuts = size, batch, world, cuts
         self._epoch = lru_cache(maxsize=16)(self._shuffled)
 
     def indices(self, member: int, step: int) -> Tensor:
         """The samples of this member at this step, of its own count of steps."""
-        start = (step * self.world.size + member) * self.batch
+        count, start = self.batch, (step * self.world.size + member) * self.batch
+        if self._cuts is not None:
+            count = self._cuts.size(step) // self.world.size
+            start = self._cuts.start(step) + member * count
         epoch, place = divmod(start, self.size)
-        found = self._epoch(epoch)[place : place + self.batch]
-        if len(found) < self.batch:
-            found = torch.cat([found, self._epoch(epoch + 1)[: self.batch - len(found)]])
+        found = self._epoch(epoch)[place : place + count]
+        if len(found) < count:
+            found = torch.cat([found, self._epoch(epoch + 1)[: count - len(found)]])
         return found
 
     def _shuffled(self, epoch: int) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -58,6 +58,27 @@ def classified(model: Callable[..., Tensor], batch: Batch) -> tuple[Tensor, int,
     scores = model(inputs)
     right = (scores.detach().argmax(-1) == labels).sum()
     return nn.functional.cross_entropy(scores, labels), len(labels), {"correct": right}
+
+
+def smoothed(task: Task, share: float) -> Task:
+    """The same task with targets (1 - share) onehot + share / classes while it trains; tests are as they were."""
+    if not share:
+        return task
+    if task.loss is not classified:
+        raise Refused("label smoothing: the task has a loss of its own", "smooth the labels in it, and smoothing 0")
+
+    def loss(model: Callable[..., Tensor], batch: Batch) -> tuple[Tensor, int, dict[str, Tensor]]:
+        inputs, labels = batch
+        scores = model(inputs)
+        right = (scores.detach().argmax(-1) == labels).sum()
+        smooth = share if torch.is_grad_enabled() else 0.0
+        return (
+            nn.functional.cross_entropy(scores, labels, label_smoothing=smooth),
+            len(labels),
+            {"correct": right},
+        )
+
+    return replace(task, loss=loss)
 
 
 @torch.no_grad()
