@@ -104,3 +104,33 @@ def velocity(w: list[Array], slope: Slope, steps: int, rate: Rate, *, momentum: 
             v[k] = momentum * ratio * v[k] + rate(t) * g
             w[k] = w[k] - v[k]
     return w
+
+
+def warmed(epoch: float, epochs: float, start: float, then: Callable[[float], float]) -> float:
+    """Gradual warm-up: a straight line from `start` to what comes then."""
+    return start + (then(epochs) - start) * epoch / epochs if epoch < epochs else then(epoch)
+
+
+CLOSED: dict[str, Callable[[float, float], float]] = {
+    "Constant()": lambda e, n: 1.0,
+    "Steps(at=(30.0, 60.0, 80.0), by=0.1)": lambda e, n: 1.0 if e < 30 else 0.1 if e < 60 else 0.01 if e < 80 else 1e-3,
+    "Stairs(stairs=((0.0, 0.5), (40.0, 0.075), (70.0, 0.01), (85.0, 0.001)))": lambda e, n: (
+        0.5 if e < 40 else 0.075 if e < 70 else 0.01 if e < 85 else 0.001
+    ),
+    "Polynomial(power=2.0, end=0.1)": lambda e, n: 0.1 + 0.9 * ((n - e) / n) ** 2,
+    "Polynomial(power=1.0)": lambda e, n: 1 - e / n,
+    "Cosine()": lambda e, n: float((1 + np.cos(np.pi * e / n)) / 2),
+    "Cyclic(low=0.2, period=8.0)": lambda e, n: 0.2 + 0.8 * (e % 8 / 4 if e % 8 < 4 else 2 - e % 8 / 4),
+    "OneCycle(start=0.1, rise=0.25, end=0.01)": lambda e, n: float(
+        0.1 + 0.9 * (1 - np.cos(np.pi * 4 * e / n)) / 2
+        if e < n / 4
+        else 0.01 + 0.99 * (1 + np.cos(np.pi * (e - n / 4) / (0.75 * n))) / 2
+    ),
+    "Warmup(epochs=5.0, start=0.03125)": lambda e, n: warmed(e, 5, 1 / 32, lambda _: 1.0),
+    "Warmup(epochs=5.0, start=0.03125, then=Steps())": lambda e, n: warmed(
+        e, 5, 1 / 32, lambda x: 1.0 if x < 30 else 0.1 if x < 60 else 0.01 if x < 80 else 1e-3
+    ),
+    "Warmup(epochs=10.0, then=Polynomial(), after=True)": lambda e, n: (
+        e / 10 if e < 10 else (1 - (e - 10) / (n - 10)) ** 2
+    ),
+}

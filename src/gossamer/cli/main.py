@@ -15,6 +15,8 @@ from gossamer.cli.lab import HELP as LAB
 from gossamer.cli.lab import lab
 from gossamer.cli.list import HELP as LIST
 from gossamer.cli.list import list_strategies
+from gossamer.cli.recipes import HELP as RECIPES
+from gossamer.cli.recipes import recipes
 from gossamer.cli.rehearse import HELP as REHEARSE
 from gossamer.cli.rehearse import rehearse
 from gossamer.cli.run import HELP as RUN
@@ -128,6 +130,9 @@ def theirs(error: Exception) -> TracebackType | None:
 
 
 app = typer.Typer(cls=Door, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app.command("recipes", cls=Command, help=RECIPES, short_help="Published large-batch runs, and recipes after them.")(
+    recipes
+)
 app.command("list", cls=Command, help=LIST, short_help="The catalogue: every named strategy and its paper.")(
     list_strategies
 )
