@@ -70,6 +70,12 @@ def train(
         float, typer.Option(help="Label smoothing: the share of all classes in a target.", rich_help_panel=_WHAT)
     ] = DEFAULTS.smoothing,
     batch: Annotated[int, typer.Option(help="Samples per worker and step.", rich_help_panel=_WHAT)] = DEFAULTS.batch,
+    precision: Annotated[
+        str, typer.Option(help="fp32, bf16 or fp16: of forward and backward.", rich_help_panel=_WHAT)
+    ] = DEFAULTS.precision,
+    scale: Annotated[
+        float, typer.Option(help="Of the loss in fp16. Default: 0, dynamic.", rich_help_panel=_WHAT)
+    ] = DEFAULTS.scale,
     recipe: Annotated[
         str | None,
         typer.Option(metavar="EXPR", help="A famous one, as sony(base_batch=256).", rich_help_panel=_PACE),

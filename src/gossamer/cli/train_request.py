@@ -107,6 +107,7 @@ def check(resolved: Resolved, where: Sequence[str]) -> Request:
     optimizer.suits(strategy)
     filled = _chosen(resolved, optimizer)
     from gossamer import tasks
+    from gossamer.recipes.precision import Precision
     from gossamer.replica.layout import tags_of
 
     task = _built(filled.settings, where)
@@ -116,6 +117,7 @@ def check(resolved: Resolved, where: Sequence[str]) -> Request:
     else:
         pace.check(world.size, said.at_once)
     tasks.smoothed(task, said.smoothing)
+    Precision(said.precision, said.scale)
     return Request(_length(filled, task.size, pace), strategy, world, optimizer, task.size, tags_of(task.model), pace)
 
 

@@ -45,6 +45,8 @@ class Settings:
     smoothing: float = 0.0
     trust: float = 0.001
     at_once: int | None = None
+    precision: str = "fp32"
+    scale: float = 0.0
 
 
 NAMES = tuple(each.name for each in fields(Settings))

@@ -41,7 +41,8 @@ class TrainJob(msgspec.Struct, frozen=True):
     """A whole training run: `folder` takes journals and checkpoints, `batch` is each worker's share of a step.
 
     `batches` says the samples of a step, of all workers, by epoch, instead of `batch`; `schedule` how the rate
-    goes, and `rule` what it does where the batch changes; a worker computes at most `at_once` samples at a time.
+    goes, and `rule` what it does where the batch changes; forward and backward run in
+    `precision`, the loss of fp16 times `scale` (0: dynamic); a worker computes at most `at_once` samples at a time.
     `resume` is the folder of the checkpoints to go on from, at the newest, or one of them.
     """
 
@@ -72,3 +73,5 @@ class TrainJob(msgspec.Struct, frozen=True):
     rule: str = "linear"
     smoothing: float = 0.0
     at_once: int | None = None
+    precision: str = "fp32"
+    scale: float = 0.0

@@ -19,12 +19,17 @@ from gossamer.recipes.schedule import (
     scaled,
 )
 
-LAZY = {"LARS": "lars", "LAMB": "lars", "RMSpropToSGD": "warm", "VelocitySGD": "warm", "sgd_share": "warm"}
+LAZY = {
+    "LARS": "lars", "LAMB": "lars", "RMSpropToSGD": "warm", "VelocitySGD": "warm", "sgd_share": "warm",
+    "Precision": "precision", "Master": "precision", "SharedBatchNorm": "norms", "decayed": "norms",
+    "fresh_statistics": "norms", "shared_norms": "norms", "zero_last_gamma": "norms",
+}  # fmt: skip
 
 __all__ = [
-    "LAMB", "LARS", "SLOW_START", "Batches", "Borrowed", "Constant", "Cosine", "Cyclic", "OneCycle", "Optimizer",
-    "Pace", "Polynomial", "RMSpropToSGD", "Recipe", "Schedule", "Share", "Stairs", "Steps", "Timetable",
-    "VelocitySGD", "Warmup", "refuse_odd", "scaled", "sgd_share", "shared",
+    "LAMB", "LARS", "SLOW_START", "Batches", "Borrowed", "Constant", "Cosine", "Cyclic", "Master", "OneCycle",
+    "Optimizer", "Pace", "Polynomial", "Precision", "RMSpropToSGD", "Recipe", "Schedule", "Share", "SharedBatchNorm",
+    "Stairs", "Steps", "Timetable", "VelocitySGD", "Warmup", "decayed", "fresh_statistics", "refuse_odd", "scaled",
+    "sgd_share", "shared", "shared_norms", "zero_last_gamma",
 ]  # fmt: skip
 
 

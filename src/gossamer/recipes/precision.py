@@ -1,0 +1,127 @@
+"""Mixed precision: forward and backward in 16 bits, weights and their update in 32, and a loss scaled so that small
+gradients survive. torch does the casting and looks for overflows; a member that sees one skips the step with all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gossamer.parts.refusal import Refused, real
+from gossamer.parts.value import Value
+
+KINDS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+FIRST = 2.0**16  # a dynamic scale begins so, doubles after 2,000 steps without an overflow, and halves with each
+NEVER = 2**31 - 1
+
+
+@dataclass(frozen=True, repr=False)
+class Precision(Value):
+    """`kind`: fp32, bf16 or fp16. `scale` multiplies the loss of fp16; 0 is dynamic."""
+
+    kind: str = "fp32"
+    scale: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise Refused(f"precision: there is no {self.kind!r}", ", ".join(KINDS))
+        real("precision", "scale", self.scale, 0.0, 2.0**24)
+        if self.scale and self.kind != "fp16":
+            raise Refused(f"precision: {self.kind} has the range of 32 bits; its loss needs no scale", "scale=0")
+
+    def casting(self, device: torch.device) -> torch.autocast:
+        """Around forward and loss: products in 16 bits, sums, softmax and losses in 32."""
+        short = self.kind != "fp32"
+        return torch.autocast(device.type, KINDS[self.kind] if short else torch.bfloat16, enabled=short)
+
+    def scaler(self, device: torch.device) -> Scaler:
+        """What scales the loss, and takes the scale off the gradients again before anybody clips or steps."""
+        return Scaler(device, self)
+
+
+class Scaler:
+    """torch's own GradScaler, whose scale may also stay as it is; it does nothing unless it is for fp16."""
+
+    def __init__(self, device: torch.device, precision: Precision) -> None:
+        self._constant = precision.scale
+        self._torchs = torch.amp.GradScaler(
+            device.type, init_scale=precision.scale or FIRST, enabled=precision.kind == "fp16"
+        )
+
+    @property
+    def scale(self) -> float:
+        """By what the loss is multiplied now."""
+        return float(self._torchs.get_scale())
+
+    def backward(self, loss: Tensor) -> None:
+        """Of the scaled loss."""
+        self._torchs.scale(loss).backward()  # type: ignore[no-untyped-call]
+
+    def unscale(self, optimizer: torch.optim.Optimizer) -> None:
+        """Take the scale off the gradients: before they are clipped, or looked at."""
+        self._torchs.unscale_(optimizer)
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        """Step, unless there was an overflow; then the scale halves, if it may."""
+        self._torchs.step(optimizer)
+        self._torchs.update(self._constant or None)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The scale, and for how many steps it has held."""
+        return self._torchs.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on with it."""
+        self._torchs.load_state_dict(state)
+
+
+class Master(torch.optim.Optimizer):
+    """For a model that is 16 bits itself: an optimizer steps 32-bit masters of its weights, which are rounded to them.
+
+    `make` builds that optimizer, as in `Master(model.parameters(), lambda held: torch.optim.SGD(held, lr=0.1))`. The
+    masters are in the state, so in checkpoints, too; rates are set on this one's groups, and followed.
+    """
+
+    by_tensor = False  # nobody else can build one over other tensors
+
+    def __init__(self, params: Iterable[Tensor], make: Callable[[list[Tensor]], torch.optim.Optimizer]) -> None:
+        given = list(params)
+        self._masters = [p.detach().clone().float() for p in given]
+        self._inner = make(self._masters)
+        if len(self._inner.param_groups) != 1:
+            raise Refused("Master: it keeps one group of settings", "an optimizer with one param group")
+        settings = {name: value for name, value in self._inner.param_groups[0].items() if name != "params"}
+        super().__init__(given, settings)
+        for p, master in zip(given, self._masters, strict=True):
+            self.state[p]["master"] = master
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Step the masters with the gradients as 32 bits, and round the weights to them."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        group = self.param_groups[0]
+        self._inner.param_groups[0].update({name: value for name, value in group.items() if name != "params"})
+        for p, master in zip(group["params"], self._masters, strict=True):
+            master.grad = None if p.grad is None else p.grad.float()
+        self._inner.step()
+        for p, master in zip(group["params"], self._masters, strict=True):
+            p.copy_(master)
+        return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """Masters, and all that the optimizer within remembers."""
+        return {**super().state_dict(), "inner": self._inner.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there."""
+        told = dict(state_dict)
+        self._inner.load_state_dict(told.pop("inner"))
+        masters = [told["state"][number]["master"] for number in range(len(self._masters))]
+        for mine, theirs in zip(self._masters, masters, strict=True):
+            mine.copy_(theirs)
