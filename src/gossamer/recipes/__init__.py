@@ -2,6 +2,7 @@
 
 from gossamer.recipes.batches import Batches, Share, Timetable, shared
 from gossamer.recipes.borrowed import Borrowed, refuse_odd
+from gossamer.recipes.noise import NoiseScale
 from gossamer.recipes.optimizer import Optimizer
 from gossamer.recipes.pace import Pace
 from gossamer.recipes.recipe import Recipe
@@ -26,10 +27,10 @@ LAZY = {
 }  # fmt: skip
 
 __all__ = [
-    "LAMB", "LARS", "SLOW_START", "Batches", "Borrowed", "Constant", "Cosine", "Cyclic", "Master", "OneCycle",
-    "Optimizer", "Pace", "Polynomial", "Precision", "RMSpropToSGD", "Recipe", "Schedule", "Share", "SharedBatchNorm",
-    "Stairs", "Steps", "Timetable", "VelocitySGD", "Warmup", "decayed", "fresh_statistics", "refuse_odd", "scaled",
-    "sgd_share", "shared", "shared_norms", "zero_last_gamma",
+    "LAMB", "LARS", "SLOW_START", "Batches", "Borrowed", "Constant", "Cosine", "Cyclic", "Master", "NoiseScale",
+    "OneCycle", "Optimizer", "Pace", "Polynomial", "Precision", "RMSpropToSGD", "Recipe", "Schedule", "Share",
+    "SharedBatchNorm", "Stairs", "Steps", "Timetable", "VelocitySGD", "Warmup", "decayed", "fresh_statistics",
+    "refuse_odd", "scaled", "sgd_share", "shared", "shared_norms", "zero_last_gamma",
 ]  # fmt: skip
 
 
