@@ -15,6 +15,8 @@ from gossamer.cli.lab import HELP as LAB
 from gossamer.cli.lab import lab
 from gossamer.cli.list import HELP as LIST
 from gossamer.cli.list import list_strategies
+from gossamer.cli.lr_find import HELP as LR_FIND
+from gossamer.cli.lr_find import lr_find
 from gossamer.cli.recipes import HELP as RECIPES
 from gossamer.cli.recipes import recipes
 from gossamer.cli.rehearse import HELP as REHEARSE
@@ -130,6 +132,7 @@ def theirs(error: Exception) -> TracebackType | None:
 
 
 app = typer.Typer(cls=Door, add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app.command("lr-find", cls=Command, help=LR_FIND, short_help="A learning rate, by a range test.")(lr_find)
 app.command("recipes", cls=Command, help=RECIPES, short_help="Published large-batch runs, and recipes after them.")(
     recipes
 )

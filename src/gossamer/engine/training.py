@@ -63,7 +63,7 @@ class Training:
         self.began = time.perf_counter()
         self.session.watches.append(self._note)
         self.session.events.append(self._event)
-        same = {"task": job.task, "options": job.options, "optimizer": job.optimizer}
+        same = {"task": job.task, "options": job.options, "optimizer": job.optimizer, "batches": job.batches}
         kept = Path(job.folder) / "checkpoints"
         self.checkpoints = Checkpoints(self.session, [self.model], kept, job.keep, same, self.session.say)
 
@@ -89,14 +89,16 @@ class Training:
                     raise
                 self.session.say(f"step {step} is not evaluated: {lost}", aloud=False)
         if last or step % self.job.save_every == 0:
-            self.checkpoints.save(step)
+            self.checkpoints.save(step, beside=self.scaler.state_dict())
         self.course.rested()
 
     def _resume(self) -> None:
         """Go on from a checkpoint, with the rates that this job says."""
         said, chosen = rates(self.optimizer), Path(self.job.resume or "")
         step = step_of(chosen)
-        self.checkpoints.load(step, root=chosen if step is None else chosen.parent)
+        _, scale = self.checkpoints.load(step, root=chosen if step is None else chosen.parent)
+        if scale and self.precision.kind == "fp16":
+            self.scaler.load_state_dict(scale)
         set_rates(self.optimizer, said)
 
     def _step(self, step: int) -> None:
