@@ -48,6 +48,8 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--target", "1.5"], "target must lie"),
         (["--recipe", "sonny"], "there is no recipe 'sonny'; there are goyal, smith, you, akiba, jia, sony"),
         (["--recipe", "sony(base=64)"], "base_batch"),
+        (["--recipe", "goyal(epochs=None)"], "epochs must"),
+        (["--recipe", "sony(epochs=10)", "--epochs", "5"], "the recipe says 10 epochs, and --epochs 5"),
         (["--recipe", "sony", "--steps", "5"], "nearest that works: --epochs instead of --steps"),
         (["--recipe", "sony(base_batch=62)"], "a batch of 62 cannot be shared by 4 workers; nearest that works: 64"),
         (["--batches", "0:30"], "a batch of 30 cannot be shared by 4 workers; nearest that works: 32"),

@@ -44,6 +44,27 @@ def test_accumulation_changes_nothing_but_memory() -> None:
     assert other["loss"] != pytest.approx(whole["loss"], rel=1e-3)
 
 
+def test_a_recipe_goes_on_where_it_was_stopped() -> None:
+    words = ("--workers", "2", "--recipe", "sony(base_batch=64)", "--task-option", "hidden=8")
+    first, _ = trained(*words, "--epochs", "3")
+    ended = process("train", "--json", "--resume", "--epochs", "4")
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout)["steps"] > first["steps"]  # type: ignore[operator]
+
+
+def test_small_data_and_what_codecs_see_in_16_bits(tmp_path: Path) -> None:
+    """A batch that nobody asked for is not too large; a threshold means what it means in 32 bits."""
+    (tmp_path / "own.py").write_text(
+        "import torch\nfrom gossamer.tasks import Task\nfrom gossamer.tasks.task import classified\n"
+        "def tiny(seed=0):\n    x = torch.randn(20, 3)\n    data = (x, (x[:, 0] > 0).long())\n"
+        "    return Task(torch.nn.Linear(3, 2), data, data, classified)\n"
+    )
+    trained("--workers", "2", "--task", "own:tiny", "--batches", "0:4", "--epochs", "3")
+    words = ("--workers", "2", "--epochs", "6", "--strategy", "strom(threshold=0.01)", "--rate", "0.2")
+    wide, short = (trained(*words, "--precision", precision)[0] for precision in ("fp32", "fp16"))
+    assert short["accuracy"] == pytest.approx(wide["accuracy"], abs=0.03)
+
+
 @pytest.mark.parametrize("name", FAMOUS)
 def test_every_recipe_says_what_it_comes_to(name: str) -> None:
     ended = ask("train", "--recipe", name, "--dry-run", "--workers", "2")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 import torch.distributed as dist
 from tests.processes.pool import Member, everywhere
 from torch import Tensor, nn
 
-from gossamer.recipes import LAMB, LARS, Precision, fresh_statistics, shared_norms
+import gossamer
+from gossamer.recipes import LAMB, LARS, Master, Precision, fresh_statistics, shared_norms
 
 
 def net() -> nn.Module:
@@ -75,7 +77,27 @@ def test_statistics_before_an_evaluation_are_those_of_all_workers(member: Member
     with fresh_statistics(model, [part]):
         member.same(model.running_mean)
         member.same(model.running_var)
-        assert model.running_var.min() > 5.0  # two workers that lie apart: alone each has about 1
+        parts = [torch.randn(64, 3, generator=torch.Generator().manual_seed(rank)) + 5.0 * rank for rank in (0, 1)]
+        whole = torch.cat(parts)  # two workers that lie apart: alone each has a variance of about 1
+        assert torch.allclose(model.running_mean, whole.mean(0), atol=1e-5)
+        assert torch.allclose(model.running_var, whole.var(0), rtol=0.02) and model.running_var.min() > 5.0
+
+
+@everywhere(worlds=(2,), fabrics=("torch",))
+def test_a_shared_norm_of_numbers_far_from_zero(member: Member) -> None:
+    """Of 1000 give or take a tenth the variance is not lost."""
+    drawn = torch.randn(2, 64, 3, generator=torch.Generator().manual_seed(0))
+    inputs = 1000 + 0.1 * drawn
+    found = shared_norms(nn.BatchNorm1d(3, eps=1e-9))(inputs[member.rank])
+    wanted = nn.BatchNorm1d(3, eps=1e-9)(inputs.view(-1, 3)).view(2, 64, 3)[member.rank]
+    assert torch.allclose(found, wanted, atol=1e-2) and 0.9 < found.std() < 1.1
+
+
+@everywhere(worlds=(2,))
+def test_masters_are_refused_where_others_change_weights(member: Member) -> None:
+    model = net().bfloat16()
+    with pytest.raises(gossamer.Refused, match="Master keeps weights of its own"):
+        member.prepare(model, Master(model.parameters(), lambda held: torch.optim.SGD(held, lr=0.1)))
 
 
 def stepped(member: Member, strategy: str, make: str) -> Tensor:

@@ -61,28 +61,6 @@ def test_statistics_are_those_of_the_batches() -> None:
     assert model.training
 
 
-def test_workers_that_saw_other_samples_come_to_the_statistics_of_all() -> None:
-    """Two workers by hand: the mean of means, and the variance of all samples as one batch."""
-    torch.manual_seed(0)
-    parts = [torch.randn(64, 3) + shift for shift in (-3.0, 3.0)]
-    told: list[list[torch.Tensor]] = []
-
-    def listened(tensor: torch.Tensor) -> torch.Tensor:
-        told[-1].append(tensor.clone())
-        return tensor
-
-    for part in parts:
-        told.append([])
-        with fresh_statistics(nn.BatchNorm1d(3), [part], average=listened):
-            pass
-    answers = iter([(a + b) / 2 for a, b in zip(*told, strict=True)])
-    model = nn.BatchNorm1d(3)
-    with fresh_statistics(model, [parts[0]], average=lambda _: next(answers)):
-        whole = torch.cat(parts)
-        assert torch.allclose(model.running_mean, whole.mean(0), atol=1e-5)
-        assert torch.allclose(model.running_var, whole.var(0), rtol=0.02)
-
-
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(Refused, match="no batch norm"), fresh_statistics(nn.Linear(2, 2), [torch.ones(2, 2)]):
         pass
@@ -90,6 +68,23 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(Refused, match="no batch to take them from"), fresh_statistics(model, []):
         pass
     assert model.momentum == 0.1
+
+
+def test_a_forward_that_fails_leaves_the_model_as_it_was() -> None:
+    model = nn.BatchNorm1d(2).eval()
+    with (
+        pytest.raises(ValueError, match="no"),
+        fresh_statistics(model, [1], lambda *_: (_ for _ in ()).throw(ValueError("no"))),
+    ):
+        pass
+    assert model.momentum == 0.1 and not model.training and (model.running_var == 1).all()
+
+
+def test_a_shared_norm_keeps_type_and_what_is_frozen() -> None:
+    model = nn.Sequential(nn.BatchNorm1d(2)).double()
+    model[0].weight.requires_grad_(False)
+    made = shared_norms(model)
+    assert made[0].weight.dtype == torch.float64 and not made[0].weight.requires_grad and made[0].bias.requires_grad
 
 
 def test_alone_a_shared_norm_is_the_usual_one() -> None:

@@ -184,6 +184,14 @@ def test_numbers_that_cannot_be_are_refused(make: Callable[..., torch.optim.Opti
             make([p], **wrong)
 
 
+@pytest.mark.parametrize("make", [LARS, LAMB])
+def test_weights_of_16_bits_are_refused(make: Callable[..., torch.optim.Optimizer]) -> None:
+    p = torch.nn.Parameter(torch.ones(2, 2, dtype=torch.bfloat16))
+    p.grad = torch.ones_like(p)
+    with pytest.raises(Refused, match=f"{make.__name__}: a weight is torch.bfloat16"):
+        make([p]).step()
+
+
 def test_groups_and_tensors_without_gradient() -> None:
     a, b = torch.nn.Parameter(torch.ones(2, 2)), torch.nn.Parameter(torch.ones(3, 3))
     optimizer = LARS([{"params": [a], "lr": 0.5}, {"params": [b], "vectors": True}], lr=0.1)

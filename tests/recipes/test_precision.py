@@ -10,6 +10,7 @@ from torch import nn
 
 from gossamer.parts.refusal import Refused
 from gossamer.recipes import Master, Precision
+from gossamer.recipes.precision import LossScale
 
 CPU = torch.device("cpu")
 
@@ -99,6 +100,39 @@ def test_products_are_short_and_sums_are_wide(kind: str) -> None:
         scaler.step(optimizer)
         losses.append(loss.item())
     assert losses[-1] < 0.9 * losses[0]
+
+
+def test_a_scale_that_nobody_downstream_sees() -> None:
+    """Gradients come out of backward as they are; the scale halves with an overflow and grows after many steps."""
+    w = nn.Parameter(torch.ones(2))
+    scale = LossScale(Precision("fp16"), [w])
+    scale.backward((w * torch.tensor([0.25, 3.0])).sum())
+    assert w.grad is not None and w.grad.tolist() == [0.25, 3.0] and scale.scale == 2.0**16
+    scale.stepped(overflown=True)
+    assert scale.scale == 2.0**15
+    for _ in range(2000):
+        scale.stepped(overflown=False)
+    assert scale.scale == 2.0**16
+    again = LossScale(Precision("fp16"), [])
+    again.load_state_dict(scale.state_dict())
+    assert again.state_dict() == scale.state_dict()
+    constant = LossScale(Precision("fp16", 8.0), [])
+    constant.stepped(overflown=True)
+    assert constant.scale == 8.0 and LossScale(Precision(), [w]).scale == 1.0
+
+
+def test_masters_of_a_model_of_16_bits_under_a_scaler() -> None:
+    model = nn.Linear(2, 1, bias=False).half()
+    nn.init.ones_(model.weight)
+    master = Master(model.parameters(), lambda held: torch.optim.SGD(held, lr=1e-4))
+    scaler = Precision("fp16", 1024.0).scaler(CPU)
+    scaler.backward(model.weight.float().sum() * 0.5)
+    scaler.step(master)
+    assert master.state[model.weight]["master"].flatten().tolist() == pytest.approx([1 - 5e-5] * 2, abs=1e-7)
+    model.weight.grad = torch.full_like(model.weight, float("inf"))
+    scaler.backward(model.weight.float().sum() * 0.0)
+    scaler.step(master)
+    assert master.state[model.weight]["master"].isfinite().all()
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -93,6 +93,11 @@ def test_by_the_linear_rule_the_rate_grows_with_the_batch() -> None:
         (lambda: Warmup(5.0, then="cosine"), "then must be a", None),  # type: ignore[arg-type]
         (lambda: schedule_of("Warmup(epoch=5)"), "epoch", "epochs"),
         (lambda: schedule_of("Cosin()"), "Cosin", "Cosine"),
+        (lambda: schedule_of("Steps(at=30)"), "epochs must be several numbers, not 30", "(30.0, 60.0, 80.0)"),
+        (lambda: schedule_of("Steps(at=())"), "epochs must be several numbers", "(30.0, 60.0, 80.0)"),
+        (lambda: schedule_of("Steps(at=(1, None))"), "epoch must", None),
+        (lambda: schedule_of("Stairs(stairs=(0, 1))"), "each stair is an epoch and a factor", "stairs="),
+        (lambda: schedule_of("Stairs(stairs=((0, 1, 2),))"), "each stair is an epoch and a factor", "stairs="),
     ],
 )
 def test_what_cannot_be_is_refused(make: object, told: str, nearest: str | None) -> None:

@@ -129,10 +129,12 @@ def _by_recipe(resolved: Resolved, where: Sequence[str]) -> Resolved:
     _numbers(said)
     if "steps" in told:
         raise Refused("train: a recipe counts in epochs", "--epochs instead of --steps")
-    if "batches" in told and "batch" in told:
+    if {"--batch", "--batches"} <= set(resolved.origins.values()):
         raise Refused("train: --batch and --batches both say how large a step is", "one of them")
     given: dict[str, Any] = {"base_batch": said.batch * said.workers} if "batch" in told else {}
     found = named(said.recipe or "", **given, **({"epochs": said.epochs} if said.epochs is not None else {}))
+    if said.epochs is not None and found.epochs != said.epochs and resolved.origins["epochs"].startswith("--"):
+        raise Refused(f"train: the recipe says {found.epochs:g} epochs, and --epochs {said.epochs:g}", "one of them")
     samples = _built(said, where).size
     asks = {name: value for name, value in found.settings(samples, said.workers).items() if name not in told}
     return resolved.filled(asks, dict.fromkeys(asks, f"recipe {said.recipe}"))
@@ -150,7 +152,7 @@ def _pace(resolved: Resolved, samples: int) -> Pace | None:
         raise Refused(f"train: there is no rule {said.rule!r} for the rate", " or ".join(RULES))
     if said.steps is not None:
         raise Refused("train: a schedule, and batches, count in epochs", "--epochs instead of --steps")
-    if said.batches is not None and resolved.origins["batch"] != DEFAULT and said.recipe is None:
+    if {"--batch", "--batches"} <= set(resolved.origins.values()):
         raise Refused("train: --batch and --batches both say how large a step is", "one of them")
     whole_batch = Batches(((0.0, said.batch * said.workers),))
     batches = whole_batch if said.batches is None else read(said.batches)

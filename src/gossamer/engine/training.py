@@ -26,7 +26,7 @@ from gossamer.engine.shared import kernel
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
 from gossamer.recipes import Batches, Constant, Optimizer, Pace, shared
-from gossamer.recipes.precision import Precision
+from gossamer.recipes.precision import LossScale, Precision
 from gossamer.recipes.recipe import read, schedule_of
 from gossamer.records import Evaluation, Event, Header, Journal, StepRecord
 from gossamer.replica.local import drawing
@@ -48,15 +48,15 @@ class Training:
         self.pace = _pace(job, self.task.size)
         trained = [p for p in self.model.parameters() if p.requires_grad]
         self.optimizer = self.recipe.build(trained)
-        self.precision = Precision(job.precision, job.scale)  # a scale comes off before the update: none is deferred
+        self.precision = Precision(job.precision, job.scale)
+        self.scaler = LossScale(self.precision, trained)
         strategy = parse(job.strategy)
         self.session = open_session(
             self.place, [self.model], [self.optimizer], strategy,
-            fabric=job.fabric, seed=job.seed, ours=self.precision.kind != "fp16", clip=job.clip, truth=job.truth or 0,
+            fabric=job.fabric, seed=job.seed, ours=True, clip=job.clip, truth=job.truth or 0,
         )  # fmt: skip
         self.stream = Stream(self.task.size, job.batch, self.world, None if self.pace is None else self.pace.table)
         self.course = self.session.courses[0]
-        self.scaler = self.precision.scaler(next(self.model.parameters()).device)
         self.journal = Journal(Path(job.folder) / f"journal-{self.place.member}.jsonl", tell)
         self.loss = self._pace = self._slept = 0.0
         self.trouble = parse_trouble(job.trouble) if job.trouble else Script()
@@ -119,7 +119,6 @@ class Training:
                 self.scaler.backward(loss / len(parts) if len(parts) > 1 else loss)
             self.loss += loss.item() / len(parts)
         if self.job.clip is not None and not self.course.deferred:
-            self.scaler.unscale(self.optimizer)
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.job.clip)
         self._update(step)
         self.optimizer.zero_grad()
@@ -127,7 +126,8 @@ class Training:
     def _update(self, step: int) -> None:
         """Step, or with an overflow on any worker not; then the loss is scaled by half as much, on all alike."""
         before = self.scaler.scale
-        self.scaler.step(self.optimizer)
+        self.optimizer.step()
+        self.scaler.stepped(overflown=bool(self.course.sick))
         if self.scaler.scale < before and self.place.member == 0:
             self._event(
                 f"step {step:,} was skipped: an overflow in fp16; the loss is scaled by {self.scaler.scale:g}", 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from gossamer.parts.refusal import real
 from gossamer.recipes.optimizer import Optimizer
 from gossamer.recipes.recipe import Recipe
 from gossamer.recipes.schedule import SLOW_START, Polynomial, Stairs, Steps, Warmup
@@ -12,7 +13,7 @@ from gossamer.recipes.schedule import SLOW_START, Polynomial, Stairs, Steps, War
 
 def goyal(base_batch: int = 0, epochs: float = 90.0, rate: float = 0.1, warmup: float = 5.0) -> Recipe:
     """Facebook's hour: linear scaling, warm-up per iteration over 5 epochs, a tenth of the rate at 30, 60 and 80."""
-    e = epochs / 90.0
+    e = _stretched(epochs)
     then = Steps((30.0 * e, 60.0 * e, 80.0 * e), 0.1)
     return Recipe(
         Optimizer("nesterov", rate, 0.9, 1e-4), Warmup(warmup * e, 256 / 8192, then), epochs, 256, 8192, base_batch
@@ -21,7 +22,7 @@ def goyal(base_batch: int = 0, epochs: float = 90.0, rate: float = 0.1, warmup: 
 
 def smith(base_batch: int = 0, epochs: float = 90.0, rate: float = 0.1) -> Recipe:
     """Google's half-hour: where the rate would fall to half, the batch doubles instead; later the rate falls."""
-    e = epochs / 90.0
+    e = _stretched(epochs)
     then = Steps((60.0 * e, 80.0 * e), 0.1)
     return Recipe(
         Optimizer("nesterov", rate, 0.9, 1e-4), Warmup(5.0 * e, 256 / 8192, then), epochs, 256, 8192, base_batch,
@@ -31,7 +32,7 @@ def smith(base_batch: int = 0, epochs: float = 90.0, rate: float = 0.1) -> Recip
 
 def you(base_batch: int = 0, epochs: float = 90.0, rate: float = 1.0, trust: float = 0.01) -> Recipe:
     """Berkeley's 20 minutes: LARS, warm-up, and a rate that falls as a parabola."""
-    e = epochs / 90.0
+    e = _stretched(epochs)
     return Recipe(
         Optimizer("lars", rate, 0.9, 5e-4, trust), Warmup(5.0 * e, 0.0, Polynomial(2.0)), epochs, 0, 32768, base_batch
     )
@@ -39,14 +40,14 @@ def you(base_batch: int = 0, epochs: float = 90.0, rate: float = 1.0, trust: flo
 
 def akiba(base_batch: int = 0, epochs: float = 90.0, rate: float = 0.1) -> Recipe:
     """PFN's 15 minutes: RMSprop becomes SGD around epoch 10, and the rate starts slowly (half of it for 40 epochs)."""
-    e = epochs / 90.0
+    e = _stretched(epochs)
     slow = Stairs(tuple((start * e, factor) for start, factor in SLOW_START.stairs))
     return Recipe(Optimizer("rmsprop_to_sgd", rate, 0.9, 1e-4), slow, epochs, 256, 32768, base_batch)
 
 
 def jia(base_batch: int = 0, epochs: float = 90.0, rate: float = 1.0, trust: float = 0.01) -> Recipe:
     """Tencent's 6.6 minutes: LARS with warm-up, no decay of biases and norms, gradients in 16 bits."""
-    e = epochs / 90.0
+    e = _stretched(epochs)
     return Recipe(
         Optimizer("lars", rate, 0.9, 1e-4, trust), Warmup(5.0 * e, 0.0, Polynomial(2.0)), epochs, 0, 65536, base_batch,
         strategy="half",
@@ -62,11 +63,17 @@ def sony(
     grow: float = 1 / 3,
 ) -> Recipe:
     """Sony's 122 seconds: LARS, label smoothing, and a batch that doubles when `grow` of the run is over."""
-    e = epochs / 90.0
+    e = _stretched(epochs)
     return Recipe(
         Optimizer("lars", rate, 0.9, 5e-5, trust), Warmup(5.0 * e, 0.0, Polynomial(2.0)), epochs, 0, 34816, base_batch,
         ((0.0, 1), (grow * epochs, 2)), "constant", smoothing, "half",
     )  # fmt: skip
+
+
+def _stretched(epochs: float) -> float:
+    """By how much the moments of 90 epochs are stretched."""
+    real("recipe", "epochs", epochs, 0.0, 1e6, open_low=True)
+    return epochs / 90.0
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gossamer.parts.refusal import flag, real
+from gossamer.parts.refusal import Refused, flag, real
 
 Params = Iterable[Tensor] | Iterable[dict[str, Any]]
 
@@ -51,7 +51,7 @@ class LARS(torch.optim.Optimizer):
         """One step of every tensor that has a gradient."""
         loss = evaluated(closure)
         for group in self.param_groups:
-            for adapts, params in _kinds(group):
+            for adapts, params in _kinds(type(self).__name__, group):
                 self._step(group, params, adapts)
         return loss
 
@@ -117,7 +117,7 @@ class LAMB(torch.optim.Optimizer):
         """One step of every tensor that has a gradient."""
         loss = evaluated(closure)
         for group in self.param_groups:
-            for adapts, params in _kinds(group):
+            for adapts, params in _kinds(type(self).__name__, group):
                 self._step(group, params, adapts)
         return loss
 
@@ -148,11 +148,16 @@ class LAMB(torch.optim.Optimizer):
         torch._foreach_addcmul_(params, moves, _parted(ratios, params), -float(rate))
 
 
-def _kinds(group: dict[str, Any]) -> list[tuple[bool, list[Tensor]]]:
+def _kinds(owner: str, group: dict[str, Any]) -> list[tuple[bool, list[Tensor]]]:
     """The tensors of a group that have a gradient, of one kind each, and whether their step adapts."""
     found: dict[tuple[bool, torch.dtype, torch.device], list[Tensor]] = {}
     for p in group["params"]:
         if p.grad is not None:
+            if p.element_size() < 4:
+                raise Refused(
+                    f"{owner}: a weight is {p.dtype}, too short for the ratio of two lengths",
+                    "32-bit weights, and Precision('fp16').casting(...) around forward; or Master around it",
+                )
             found.setdefault((p.dim() > 1 or group["vectors"], p.dtype, p.device), []).append(p)
     return [(adapts, some) for (adapts, _, _), some in found.items()]
 

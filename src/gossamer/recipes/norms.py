@@ -55,40 +55,37 @@ def fresh_statistics(
     norms = [part for part in model.modules() if isinstance(part, BATCH_NORMS) and part.track_running_stats]
     if not norms:
         raise Refused("fresh_statistics: the model has no batch norm that keeps statistics", "evaluate it as it is")
-    before = [(norm, norm.momentum, *(each.clone() for each in norm.buffers())) for norm in norms]
+    before = [(norm, norm.momentum, [each.clone() for each in norm.buffers()]) for norm in norms]
     modes = [(part, part.training) for part in model.modules()]
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.momentum = None  # a plain mean over the batches
-    model.train()
-    seen = 0
-    with torch.no_grad():
-        for batch in batches:
-            forward(model, batch) if forward is not None else model(batch)
-            seen += 1
-    for part, was in modes:
-        part.training = was
-    if not seen:
-        _back(before)
-        raise Refused("fresh_statistics: there is no batch to take them from")
-    mean = average or _everybody
-    for norm in norms:
-        assert norm.running_mean is not None and norm.running_var is not None
-        own = norm.running_mean.clone()
-        centre = mean(own)
-        norm.running_var.copy_(mean(norm.running_var + own.square()) - centre.square())  # of all samples as one batch
-        norm.running_mean.copy_(centre)
     try:
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None  # a plain mean over the batches
+        model.train()
+        seen = 0
+        with torch.no_grad():
+            for batch in batches:
+                forward(model, batch) if forward is not None else model(batch)
+                seen += 1
+        if not seen:
+            raise Refused("fresh_statistics: there is no batch to take them from")
+        mean = average or _everybody
+        for norm in norms:
+            assert norm.running_mean is not None and norm.running_var is not None
+            centre = mean(norm.running_mean.clone())
+            apart = (norm.running_mean - centre).square()
+            norm.running_var.copy_(mean(norm.running_var + apart))  # of all samples as one batch
+            norm.running_mean.copy_(centre)
+        for part, was in modes:
+            part.training = was
         yield
     finally:
-        _back(before)
-
-
-def _back(before: list[tuple[Any, ...]]) -> None:
-    for norm, momentum, *kept in before:
-        norm.momentum = momentum
-        for buffer, was in zip(norm.buffers(), kept, strict=True):
-            buffer.copy_(was)
+        for part, was in modes:
+            part.training = was
+        for norm, momentum, kept in before:
+            norm.momentum = momentum
+            for buffer, was_there in zip(norm.buffers(), kept, strict=True):
+                buffer.copy_(was_there)
 
 
 def _everybody(tensor: Tensor) -> Tensor:
@@ -139,15 +136,16 @@ class SharedBatchNorm(BATCH_NORMS):
             return super().forward(input)
         axes = [axis for axis in range(input.dim()) if axis != 1]
         wide = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
-        count = wide.new_full((1,), input.numel() / input.shape[1])
-        told = torch.cat([wide.sum(axes), wide.square().sum(axes), count])
-        sums: Tensor = _Sum.apply(told)  # type: ignore[no-untyped-call]
-        total = sums[-1].detach()
-        mean = sums[: self.num_features] / total
-        var = (sums[self.num_features : -1] / total - mean.square()).clamp_min(0.0)
-        self._remember(mean.detach(), var.detach() * total / (total - 1).clamp_min(1.0))
         sides = [1, -1] + [1] * (input.dim() - 2)
-        found = (wide - mean.view(sides)) * (var.view(sides) + self.eps).rsqrt()
+        count = wide.new_full((1,), input.numel() / input.shape[1])
+        sums: Tensor = _Sum.apply(torch.cat([wide.sum(axes), count]))  # type: ignore[no-untyped-call]
+        total = sums[-1].detach()
+        mean = sums[:-1] / total
+        centred = wide - mean.view(sides)  # squares of what is far from zero would swallow the variance
+        squares: Tensor = _Sum.apply(centred.square().sum(axes))  # type: ignore[no-untyped-call]
+        var = squares / total
+        self._remember(mean.detach(), var.detach() * total / (total - 1).clamp_min(1.0))
+        found = centred * (var.view(sides) + self.eps).rsqrt()
         if self.affine:
             found = found * self.weight.view(sides) + self.bias.view(sides)
         made: Tensor = found.to(input.dtype)
@@ -167,9 +165,13 @@ def shared_norms(model: nn.Module) -> nn.Module:
     """The same model with every batch norm over the batches of all workers; weights and statistics are kept."""
     if isinstance(model, BATCH_NORMS) and not isinstance(model, SharedBatchNorm):
         made = SharedBatchNorm(model.num_features, model.eps, model.momentum, model.affine, model.track_running_stats)
+        like = next(iter((*model.parameters(), *model.buffers())), torch.empty(0))
+        made = made.to(like.device, like.dtype)
         made.load_state_dict(model.state_dict())
         made.training = model.training
-        return made.to(next(iter((*model.parameters(), *model.buffers())), torch.empty(0)).device)
+        for mine, theirs in zip(made.parameters(), model.parameters(), strict=True):
+            mine.requires_grad_(theirs.requires_grad)
+        return made
     for name, part in model.named_children():
         setattr(model, name, shared_norms(part))
     return model

@@ -15,7 +15,7 @@ from gossamer.parts.value import Value
 
 KINDS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 FIRST = 2.0**16  # a dynamic scale begins so, doubles after 2,000 steps without an overflow, and halves with each
-NEVER = 2**31 - 1
+GROWS = 2000
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,6 +40,44 @@ class Precision(Value):
     def scaler(self, device: torch.device) -> Scaler:
         """What scales the loss, and takes the scale off the gradients again before anybody clips or steps."""
         return Scaler(device, self)
+
+
+class LossScale:
+    """Scales a loss, and takes the scale off every gradient as it comes out of backward, before anybody sees it.
+
+    So codecs, clipping and updates know nothing of it. Whoever steps says whether anything was not a number: the
+    scale halves then, unless it is constant, and doubles after many steps without.
+    """
+
+    def __init__(self, precision: Precision, parameters: Iterable[Tensor]) -> None:
+        self.scale, self._constant, self._good = 1.0, bool(precision.scale), 0
+        self._on = precision.kind == "fp16"
+        if self._on:
+            self.scale = precision.scale or FIRST
+            for each in parameters:
+                each.register_hook(lambda slope: slope / self.scale)  # type: ignore[no-untyped-call]
+
+    def backward(self, loss: Tensor) -> None:
+        """Of the scaled loss."""
+        (loss if self.scale == 1.0 else loss * self.scale).backward()  # type: ignore[no-untyped-call]
+
+    def stepped(self, *, overflown: bool) -> None:
+        """A step is over; whether a gradient was not a number, on whatever worker."""
+        if not self._on or self._constant:
+            return
+        self._good = 0 if overflown else self._good + 1
+        if overflown:
+            self.scale = max(1.0, self.scale / 2)
+        elif self._good == GROWS:
+            self.scale, self._good = self.scale * 2, 0
+
+    def state_dict(self) -> dict[str, float]:
+        """The scale, and for how many steps it has held."""
+        return {"scale": self.scale, "good": float(self._good)} if self._on else {}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        """Go on with it."""
+        self.scale, self._good = state["scale"], int(state["good"])
 
 
 class Scaler:
@@ -82,10 +120,11 @@ class Master(torch.optim.Optimizer):
     """For a model that is 16 bits itself: an optimizer steps 32-bit masters of its weights, which are rounded to them.
 
     `make` builds that optimizer, as in `Master(model.parameters(), lambda held: torch.optim.SGD(held, lr=0.1))`. The
-    masters are in the state, so in checkpoints, too; rates are set on this one's groups, and followed.
+    masters are in the state, so in checkpoints, too; rates are set on this one's groups, and followed. After
+    `gossamer.prepare` others change weights, too, and would not be heard: there it is refused.
     """
 
-    by_tensor = False  # nobody else can build one over other tensors
+    _step_supports_amp_scaling = True  # a scaler leaves the scale to us: 16 bits are too short to take it off in
 
     def __init__(self, params: Iterable[Tensor], make: Callable[[list[Tensor]], torch.optim.Optimizer]) -> None:
         given = list(params)
@@ -105,10 +144,13 @@ class Master(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        group = self.param_groups[0]
+        group, scale, found = self.param_groups[0], getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
+        if found is not None and float(found):
+            return loss
+        by = 1.0 if scale is None else 1.0 / float(scale)
         self._inner.param_groups[0].update({name: value for name, value in group.items() if name != "params"})
         for p, master in zip(group["params"], self._masters, strict=True):
-            master.grad = None if p.grad is None else p.grad.float()
+            master.grad = None if p.grad is None else p.grad.float().mul_(by)
         self._inner.step()
         for p, master in zip(group["params"], self._masters, strict=True):
             p.copy_(master)
@@ -120,8 +162,9 @@ class Master(torch.optim.Optimizer):
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from there."""
-        told = dict(state_dict)
-        self._inner.load_state_dict(told.pop("inner"))
-        masters = [told["state"][number]["master"] for number in range(len(self._masters))]
+        self._inner.load_state_dict(state_dict["inner"])
+        masters = [state_dict["state"][number]["master"] for number in range(len(self._masters))]
         for mine, theirs in zip(self._masters, masters, strict=True):
             mine.copy_(theirs)
+        said = state_dict["param_groups"][0]
+        self.param_groups[0].update({name: value for name, value in said.items() if name != "params"})

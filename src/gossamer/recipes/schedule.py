@@ -72,6 +72,9 @@ class Stairs(Schedule):
     stairs: tuple[tuple[float, float], ...] = ((0.0, 1.0),)
 
     def __post_init__(self) -> None:
+        pairs = isinstance(self.stairs, tuple) and all(isinstance(s, tuple) and len(s) == 2 for s in self.stairs)
+        if not pairs:
+            raise Refused("Stairs: each stair is an epoch and a factor", "stairs=((0.0, 1.0), (30.0, 0.1))")
         if not self.stairs or self.stairs[0][0] != 0:
             raise Refused("Stairs: the first stair begins at epoch 0", "stairs=((0.0, 1.0), ...)")
         _rising("Stairs", tuple(start for start, _ in self.stairs))
@@ -189,9 +192,12 @@ def _wave(first: float, last: float, share: float) -> float:
 
 
 def _rising(owner: str, epochs: tuple[float, ...]) -> None:
-    if not epochs or any(b <= a for a, b in pairwise(epochs)):
+    if not isinstance(epochs, tuple) or not epochs:
+        raise Refused(f"{owner}: epochs must be several numbers, not {epochs!r}", "(30.0, 60.0, 80.0)")
+    for each in epochs:
+        real(owner, "epoch", each, 0.0, 1e6)
+    if any(b <= a for a, b in pairwise(epochs)):
         raise Refused(f"{owner}: epochs must rise, not {epochs}", repr(tuple(sorted(set(epochs)))))
-    real(owner, "epoch", epochs[0], 0.0, 1e6)
 
 
 def _fits(owner: str, name: str, last: float, epochs: float) -> None:

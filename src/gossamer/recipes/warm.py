@@ -49,12 +49,12 @@ class VelocitySGD(torch.optim.Optimizer):
                 if group["weight_decay"]:
                     moved = moved.add(p, alpha=group["weight_decay"])
                 if "momentum_buffer" not in state:
-                    state.update(momentum_buffer=torch.zeros_like(p), rate=torch.tensor(rate, dtype=torch.float64))
-                before, velocity = float(state["rate"]), state["momentum_buffer"]
-                ratio = rate / before if group["corrected"] and before else 1.0
-                velocity.mul_(group["momentum"] * ratio).add_(moved, alpha=rate)
-                state["rate"].fill_(rate)
-                p.sub_(velocity)
+                    state["momentum_buffer"] = torch.zeros_like(p)
+                corrected = group["corrected"]  # then what is kept is v over the rate, so that v follows it
+                velocity = (
+                    state["momentum_buffer"].mul_(group["momentum"]).add_(moved, alpha=1.0 if corrected else rate)
+                )
+                p.sub_(velocity, alpha=rate if corrected else 1.0)
         return loss
 
 

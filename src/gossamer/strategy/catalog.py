@@ -7,7 +7,7 @@ from gossamer.parts.merge import Elastic, Outer, Share
 from gossamer.parts.payload import Order, Payload
 from gossamer.parts.refusal import whole
 from gossamer.parts.route import Auto, Route
-from gossamer.parts.selection import Matrices, Selection
+from gossamer.parts.selection import Everything, Matrices, Selection
 from gossamer.parts.synchrony import AllBut, Late, Synchrony
 from gossamer.parts.topology import Exponential, Hub, RandomPeer
 from gossamer.strategy.compressed import COMPRESSED, written
@@ -102,6 +102,8 @@ def dgc(
     where: Selection = Matrices(),
 ) -> Strategy:
     """All-reduce of the largest thousandth of the gradient, momentum kept where it is local."""
+    if clip:  # the length that is cut is that of the whole gradient
+        where = Everything()
     rest = Corrected(Dense(), momentum, nesterov, clip=clip)  # goes as it is, but for the momentum
     return written(DGC(density, momentum, nesterov, masking, warmup, clip), where, rest)
 

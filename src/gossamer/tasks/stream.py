@@ -33,7 +33,7 @@ class Stream:
 
     def __init__(self, size: int, batch: int, world: World, cuts: Cuts | None = None) -> None:
         whole("stream", "batch", batch, 1)
-        if batch * world.size > size:
+        if cuts is None and batch * world.size > size:
             most = max(1, size // batch)
             raise Refused(
                 f"{world.size} workers x batch {batch} is {batch * world.size} samples a step, and there are {size}",
