@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from gossamer.engine.loop.keeping import Loaded, averaged, load, save
     from gossamer.engine.loop.prepare import prepare
     from gossamer.engine.loop.weight import weight
+    from gossamer.engine.norms import fresh_statistics, shared_norms
     from gossamer.engine.stock import from_comm_hook
     from gossamer.parts.refusal import Refused
     from gossamer.parts.world import World
@@ -24,6 +25,7 @@ _HOMES = {
     **dict.fromkeys(("Loaded", "averaged", "load", "save"), "engine.loop.keeping"),
     "as_comm_hook": "engine.hook",
     "from_comm_hook": "engine.stock",
+    **dict.fromkeys(("fresh_statistics", "shared_norms"), "engine.norms"),
     "prepare": "engine.loop.prepare",
     "weight": "engine.loop.weight",
     "Refused": "parts.refusal",
@@ -36,8 +38,8 @@ _HOMES = {
 }
 __all__ = [
     "Cluster", "Exchange", "Loaded", "Optimizer", "Outcome", "Plan", "Refused", "Staged", "Strategy", "Task", "World",
-    "as_comm_hook", "averaged", "from_comm_hook", "load", "parse", "parse_trouble", "phases", "position", "prepare",
-    "rehearse", "save", "weight",
+    "as_comm_hook", "averaged", "fresh_statistics", "from_comm_hook", "load", "parse", "parse_trouble", "phases",
+    "position", "prepare", "rehearse", "save", "shared_norms", "weight",
 ]  # fmt: skip
 
 

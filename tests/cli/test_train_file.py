@@ -38,8 +38,8 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("workers = 2\nbatches = 3\n", "run.toml, line 2: there is no field 'batches'"),
-        ("batches = 3\n", "nearest that works: batch"),
+        ("workers = 2\nbatchs = 3\n", "run.toml, line 2: there is no field 'batchs'"),
+        ("batchs = 3\n", "nearest that works: batch"),
         ("stratgy = 'sgp'\n", "nearest that works: strategy; the fields are strategy, workers, servers, seed"),
         (
             "qqqqqq = 1\n",

@@ -9,7 +9,8 @@ from tests.processes.pool import Member, everywhere
 from torch import Tensor, nn
 
 import gossamer
-from gossamer.recipes import LAMB, LARS, Master, Precision, fresh_statistics, shared_norms
+from gossamer.engine.norms import fresh_statistics, shared_norms
+from gossamer.recipes import LAMB, LARS, Master, Precision
 
 
 def net() -> nn.Module:

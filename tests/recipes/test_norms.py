@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
+from gossamer.engine.norms import SharedBatchNorm, shared_norms
 from gossamer.parts.refusal import Refused
-from gossamer.recipes import decayed, fresh_statistics, shared_norms, zero_last_gamma
-from gossamer.recipes.norms import SharedBatchNorm
+from gossamer.recipes import decayed, fresh_statistics, zero_last_gamma
 
 
 class Block(nn.Module):

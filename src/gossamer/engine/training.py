@@ -124,7 +124,7 @@ class Training:
         self.optimizer.zero_grad()
 
     def _update(self, step: int) -> None:
-        """Step, or with an overflow on any worker not; then the loss is scaled by half as much, on all alike."""
+        """Step, or with an overflow on any worker not; then the loss is scaled less, on all alike."""
         before = self.scaler.scale
         self.optimizer.step()
         self.scaler.stepped(overflown=bool(self.course.sick))

@@ -22,15 +22,15 @@ from gossamer.recipes.schedule import (
 
 LAZY = {
     "LARS": "lars", "LAMB": "lars", "RMSpropToSGD": "warm", "VelocitySGD": "warm", "sgd_share": "warm",
-    "Precision": "precision", "Master": "precision", "SharedBatchNorm": "norms", "decayed": "norms",
-    "fresh_statistics": "norms", "shared_norms": "norms", "zero_last_gamma": "norms",
+    "Precision": "precision", "Master": "precision", "decayed": "norms",
+    "fresh_statistics": "norms", "zero_last_gamma": "norms",
 }  # fmt: skip
 
 __all__ = [
     "LAMB", "LARS", "SLOW_START", "Batches", "Borrowed", "Constant", "Cosine", "Cyclic", "Master", "NoiseScale",
     "OneCycle", "Optimizer", "Pace", "Polynomial", "Precision", "RMSpropToSGD", "Recipe", "Schedule", "Share",
-    "SharedBatchNorm", "Stairs", "Steps", "Timetable", "VelocitySGD", "Warmup", "decayed", "fresh_statistics",
-    "refuse_odd", "scaled", "sgd_share", "shared", "shared_norms", "zero_last_gamma",
+    "Stairs", "Steps", "Timetable", "VelocitySGD", "Warmup", "decayed", "fresh_statistics",
+    "refuse_odd", "scaled", "sgd_share", "shared", "zero_last_gamma",
 ]  # fmt: skip
 
 
