@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gossamer.parts.refusal import Refused
 from gossamer.parts.world import World
-from gossamer.recipes import Batches, Share, Timetable, shared
+from gossamer.recipes import Batches, Portion, Timetable, portion
 from gossamer.recipes.recipe import read, written
 from gossamer.tasks import Stream
 
@@ -19,17 +19,17 @@ from gossamer.tasks import Stream
 def test_2176_workers(each: int, total: str) -> None:
     """C58: as P5 counts, in units of 1,024; and 3,456 workers of v2."""
     assert f"{2176 * each // 1024}K" == total
-    assert shared(2176 * each, 2176) == Share(each)
+    assert portion(2176 * each, 2176) == Portion(each)
     assert 3456 * 16 // 1024 == 54
 
 
 @pytest.mark.parametrize(
     ("size", "workers", "most", "share"),
-    [(64, 4, None, Share(16)), (64, 4, 16, Share(16)), (64, 4, 8, Share(8, 2)), (60, 4, 8, Share(5, 3)),
-     (28, 4, 6, Share(1, 7)), (2176 * 56, 2176, 32, Share(28, 2))],
+    [(64, 4, None, Portion(16)), (64, 4, 16, Portion(16)), (64, 4, 8, Portion(8, 2)), (60, 4, 8, Portion(5, 3)),
+     (28, 4, 6, Portion(1, 7)), (2176 * 56, 2176, 32, Portion(28, 2))],
 )  # fmt: skip
-def test_workers_meet_a_size(size: int, workers: int, most: int | None, share: Share) -> None:
-    assert shared(size, workers, most) == share
+def test_workers_meet_a_size(size: int, workers: int, most: int | None, share: Portion) -> None:
+    assert portion(size, workers, most) == share
     assert share.batch * share.times * workers == size
 
 
@@ -41,7 +41,7 @@ def test_what_workers_cannot_meet_is_refused(
     size: int, workers: int, most: int | None, accumulate: bool, nearest: str
 ) -> None:
     with pytest.raises(Refused) as caught:
-        shared(size, workers, most, accumulate)
+        portion(size, workers, most, accumulate)
     assert str(caught.value.nearest).startswith(nearest)
 
 

@@ -18,7 +18,7 @@ from gossamer.cli.train_screen import draw
 from gossamer.cli.train_told import told
 from gossamer.cli.train_verdict import Verdict
 from gossamer.cli.units import told_workers
-from gossamer.recipes import shared
+from gossamer.recipes import portion
 
 
 def settings(request: Request, as_json: bool) -> None:
@@ -57,7 +57,7 @@ def plan(request: Request, console: Console) -> None:
     table = Table.grid(padding=(0, 3, 0, 0))
     table.add_row("epochs", "batch", "per worker", "steps", "rate")
     for each in request.pace.told():
-        share = shared(each.batch, request.world.size, said.at_once)
+        share = portion(each.batch, request.world.size, said.at_once)
         times = f" x {share.times}" * (share.times > 1)
         first, last = (f"{rate:.4g}" for rate in each.rates)
         rates = first if first == last else f"{first} -> {last}"

@@ -61,7 +61,7 @@ class Request:
             return f"batch {each * workers} = {workers} x {each}"
         met = self.pace.check(workers, self.settings.at_once)
         shares = [f"{share.batch}{f' x {share.times}' * (share.times > 1)}" for share in met]
-        totals = [f"{stretch.size:,}" for stretch in self.pace.table.stretches]
+        totals = [f"{leg.size:,}" for leg in self.pace.table.legs]
         return f"batch {' -> '.join(totals)} = {workers} x {' -> '.join(shares)}"
 
     @property
@@ -142,8 +142,8 @@ def _by_recipe(resolved: Resolved, where: Sequence[str]) -> Resolved:
 
 def _pace(resolved: Resolved, samples: int) -> Pace | None:
     """How rate and batch go over the run, where anything says that they go at all."""
-    from gossamer.recipes import Batches, Constant, Pace
-    from gossamer.recipes.recipe import RULES, read, schedule_of
+    from gossamer.recipes import Pace
+    from gossamer.recipes.recipe import RULES
 
     said = resolved.settings
     if said.schedule is None and said.batches is None and said.at_once is None:
@@ -154,11 +154,9 @@ def _pace(resolved: Resolved, samples: int) -> Pace | None:
         raise Refused("train: a schedule, and batches, count in epochs", "--epochs instead of --steps")
     if {"--batch", "--batches"} <= set(resolved.origins.values()):
         raise Refused("train: --batch and --batches both say how large a step is", "one of them")
-    whole_batch = Batches(((0.0, said.batch * said.workers),))
-    batches = whole_batch if said.batches is None else read(said.batches)
-    schedule = Constant() if said.schedule is None else schedule_of(said.schedule)
     assert said.rate is not None
-    return Pace(batches, schedule, samples, said.epochs or EPOCHS, said.rate, said.rule)
+    batches = said.batches or str(said.batch * said.workers)
+    return Pace.of(batches, said.schedule, samples, said.epochs or EPOCHS, said.rate, said.rule)
 
 
 def _numbers(said: Settings) -> None:

@@ -25,9 +25,8 @@ from gossamer.engine.lost import MemberLost
 from gossamer.engine.shared import kernel
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
-from gossamer.recipes import Batches, Constant, Optimizer, Pace, shared
+from gossamer.recipes import Optimizer, Pace, portion
 from gossamer.recipes.precision import LossScale, Precision
-from gossamer.recipes.recipe import read, schedule_of
 from gossamer.records import Evaluation, Event, Header, Journal, StepRecord
 from gossamer.replica.local import drawing
 from gossamer.replica.states import rates, set_rates
@@ -137,7 +136,7 @@ class Training:
         """A step's samples, in pieces that are computed one after the other."""
         if self.pace is None:
             return [indices]
-        share = shared(self.pace.table.size(step), self.world.size, self.job.at_once)
+        share = portion(self.pace.table.size(step), self.world.size, self.job.at_once)
         return list(indices.split_with_sizes([share.batch] * share.times))
 
     def _tell_size(self, step: int, pace: Pace) -> None:
@@ -202,10 +201,9 @@ def _pace(job: TrainJob, samples: int) -> Pace | None:
     """How rate and batch go over the run, if they do."""
     if job.schedule is None and job.batches is None and job.at_once is None:
         return None
-    batches = Batches(((0.0, job.batch * job.workers),)) if job.batches is None else read(job.batches)
-    schedule = Constant() if job.schedule is None else schedule_of(job.schedule)
     assert job.epochs is not None
-    return Pace(batches, schedule, samples, job.epochs, job.rate, job.rule)
+    batches = job.batches or str(job.batch * job.workers)
+    return Pace.of(batches, job.schedule, samples, job.epochs, job.rate, job.rule)
 
 
 def main() -> None:

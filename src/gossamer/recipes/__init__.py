@@ -1,6 +1,6 @@
 """The local update: optimizers, how the rate and the batch go over a run, and named recipes of all of it."""
 
-from gossamer.recipes.batches import Batches, Share, Timetable, shared
+from gossamer.recipes.batches import Batches, Portion, Timetable, portion
 from gossamer.recipes.borrowed import Borrowed, refuse_odd
 from gossamer.recipes.noise import NoiseScale
 from gossamer.recipes.optimizer import Optimizer
@@ -28,9 +28,9 @@ LAZY = {
 
 __all__ = [
     "LAMB", "LARS", "SLOW_START", "Batches", "Borrowed", "Constant", "Cosine", "Cyclic", "Master", "NoiseScale",
-    "OneCycle", "Optimizer", "Pace", "Polynomial", "Precision", "RMSpropToSGD", "Recipe", "Schedule", "Share",
+    "OneCycle", "Optimizer", "Pace", "Polynomial", "Precision", "RMSpropToSGD", "Recipe", "Schedule", "Portion",
     "Stairs", "Steps", "Timetable", "VelocitySGD", "Warmup", "decayed", "fresh_statistics",
-    "refuse_odd", "scaled", "sgd_share", "shared", "zero_last_gamma",
+    "refuse_odd", "scaled", "sgd_share", "portion", "zero_last_gamma",
 ]  # fmt: skip
 
 

@@ -38,14 +38,14 @@ class Batches(Value):
 
 
 @dataclass(frozen=True)
-class Share:
+class Portion:
     """How workers meet a size: each has `batch` samples at a time, `times` times before it steps."""
 
     batch: int
     times: int = 1
 
 
-def shared(size: int, workers: int, most: int | None = None, accumulate: bool = True) -> Share:
+def portion(size: int, workers: int, most: int | None = None, accumulate: bool = True) -> Portion:
     """A step of `size` samples on so many workers, none of which takes more than `most` at a time."""
     whole("batch", "workers", workers, 1)
     each, left = divmod(size, workers)
@@ -53,18 +53,18 @@ def shared(size: int, workers: int, most: int | None = None, accumulate: bool = 
         fits = max(workers, round(size / workers) * workers)
         raise Refused(f"a batch of {size:,} cannot be shared by {workers:,} workers", f"{fits:,}")
     if most is None or each <= most:
-        return Share(each)
+        return Portion(each)
     if not accumulate:
         raise Refused(
             f"a batch of {size:,} on {workers:,} workers is {each:,} for each, and {most:,} is the most at a time",
             f"{most * workers:,}, or accumulation",
         )
     times = next(t for t in range(ceil(each / most), each + 1) if each % t == 0)
-    return Share(each // times, times)
+    return Portion(each // times, times)
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Leg:
     """Steps of one size, one after the other: the first of them, how many, and the sample the first begins with."""
 
     first: int
@@ -88,21 +88,21 @@ class Timetable:
         largest = max(size for _, size in batches.sizes)
         if largest > samples:
             raise Refused(f"Batches: a step of {largest:,} samples, and there are {samples:,}", f"{samples:,}")
-        self.samples, self.stretches = samples, list[Stretch]()
+        self.samples, self.legs = samples, list[Leg]()
         ends = [start for start, _ in batches.sizes[1:]] + [epochs]
         step = sample = 0
         for (_, size), end in zip(batches.sizes, ends, strict=True):
             steps = max(0, ceil((end * samples - sample) / size - 1e-9))
             if steps:
-                self.stretches.append(Stretch(step, steps, size, sample))
+                self.legs.append(Leg(step, steps, size, sample))
             step, sample = step + steps, sample + steps * size
         self.steps, self.read = step, sample
-        self._firsts = [stretch.first for stretch in self.stretches]
+        self._firsts = [leg.first for leg in self.legs]
 
     def start(self, step: int) -> int:
         """The sample, counted from the begin of the run, that a step begins with."""
-        stretch = self._of(step)
-        return stretch.sample + (step - stretch.first) * stretch.size
+        leg = self._of(step)
+        return leg.sample + (step - leg.first) * leg.size
 
     def size(self, step: int) -> int:
         """The samples of a step."""
@@ -112,5 +112,5 @@ class Timetable:
         """When a step begins."""
         return self.start(step) / self.samples
 
-    def _of(self, step: int) -> Stretch:
-        return self.stretches[max(0, bisect_right(self._firsts, step) - 1)]
+    def _of(self, step: int) -> Leg:
+        return self.legs[max(0, bisect_right(self._firsts, step) - 1)]

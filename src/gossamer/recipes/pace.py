@@ -8,8 +8,9 @@ from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING
 
-from gossamer.recipes.batches import Batches, Share, Timetable, shared
-from gossamer.recipes.schedule import Schedule
+from gossamer.recipes.batches import Batches, Portion, Timetable, portion
+from gossamer.recipes.recipe import read, schedule_of
+from gossamer.recipes.schedule import Constant, Schedule
 
 if TYPE_CHECKING:
     import torch
@@ -18,7 +19,7 @@ CENTER, PERIOD = 1 / 9, 1 / 18  # of the run: where RMSprop becomes SGD (PFN: ar
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Passage:
     """Epochs of one batch: the first step, the epochs, samples of a step, and the rate at its begin and at its end."""
 
     step: int
@@ -39,6 +40,14 @@ class Pace:
         self.table, self.schedule, self.epochs = Timetable(batches, samples, epochs), schedule, epochs
         self._rate, self._rule, self._first = rate, rule, batches.sizes[0][1]
 
+    @classmethod
+    def of(
+        cls, batches: str, schedule: str | None, samples: int, epochs: float, rate: float, rule: str = "linear"
+    ) -> Pace:
+        """The one that a run's settings, as texts, stand for."""
+        said = Constant() if schedule is None else schedule_of(schedule)
+        return cls(read(batches), said, samples, epochs, rate, rule)
+
     @property
     def steps(self) -> int:
         """Of the whole run."""
@@ -58,14 +67,14 @@ class Pace:
 
                 group["share"] = sgd_share(self.table.epoch(step), CENTER * self.epochs, PERIOD * self.epochs)
 
-    def check(self, workers: int, most: int | None, accumulate: bool = True) -> list[Share]:
+    def check(self, workers: int, most: int | None, accumulate: bool = True) -> list[Portion]:
         """How workers meet each size; refuses what they cannot meet."""
-        return [shared(stretch.size, workers, most, accumulate) for stretch in self.table.stretches]
+        return [portion(leg.size, workers, most, accumulate) for leg in self.table.legs]
 
-    def told(self, rows: int = 12) -> Iterator[Stretch]:
+    def told(self, rows: int = 12) -> Iterator[Passage]:
         """The run, epoch by epoch, or in about so many pieces, none of which has two sizes."""
         every = max(1, ceil(self.epochs / rows))
-        marks = {self.table.stretches[0].first, self.steps, *(s.first for s in self.table.stretches)}
+        marks = {self.table.legs[0].first, self.steps, *(s.first for s in self.table.legs)}
         edge = 0.0
         while edge < self.epochs:
             marks.add(self._step_at(edge))
@@ -73,7 +82,7 @@ class Pace:
         ordered = sorted(marks)
         for first, last in pairwise(ordered):
             ends = self.table.epoch(last) if last < self.steps else self.table.read / self.table.samples
-            yield Stretch(
+            yield Passage(
                 first, last - first, self.table.epoch(first), ends, self.table.size(first),
                 (self.rate(first), self.rate(last - 1)),
             )  # fmt: skip
@@ -81,5 +90,5 @@ class Pace:
     def _step_at(self, epoch: float) -> int:
         """The first step that begins at `epoch` or later."""
         sample = epoch * self.table.samples
-        within = [s for s in self.table.stretches if s.sample <= sample][-1]
+        within = [s for s in self.table.legs if s.sample <= sample][-1]
         return min(within.first + ceil((sample - within.sample) / within.size), within.first + within.steps)

@@ -24,7 +24,7 @@ from gossamer.parts.codec.wire import (
     laid_down,
     wide,
 )
-from gossamer.parts.codec.wrappers import ErrorFeedback, check_inner
+from gossamer.parts.codec.wrappers import Around, ErrorFeedback, check_inner
 from gossamer.parts.payload import Payload
 from gossamer.parts.refusal import flag, real, whole
 
@@ -86,7 +86,7 @@ class DGC(Codec):
 
 
 @dataclass(frozen=True, repr=False)
-class Corrected(Codec):
+class Corrected(Around):
     """Momentum correction around any codec: U = m U + G; the codec writes U and all of it that nobody has heard yet.
 
     Nesterov: U = m (U + G), and the codec writes U + G. With `masking` U is cleared where anything was heard, which is
@@ -129,17 +129,6 @@ class Corrected(Codec):
     @property
     def compresses(self) -> bool:
         return self.codec.compresses
-
-    @property
-    def looks_beside(self) -> bool:
-        return self.codec.looks_beside
-
-    @property
-    def draws_alike(self) -> bool:
-        return self.codec.draws_alike
-
-    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
-        return self.codec.wire_bytes(shapes, itemsize)
 
 
 def clipped(block: Block, clip: float) -> Tensor:

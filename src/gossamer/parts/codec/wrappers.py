@@ -16,8 +16,25 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+class Around(Codec):
+    """A codec around another, which writes the wires."""
+
+    codec: Codec
+
+    @property
+    def looks_beside(self) -> bool:
+        return self.codec.looks_beside
+
+    @property
+    def draws_alike(self) -> bool:
+        return self.codec.draws_alike
+
+    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
+        return self.codec.wire_bytes(shapes, itemsize)
+
+
 @dataclass(frozen=True, repr=False)
-class ErrorFeedback(Codec):
+class ErrorFeedback(Around):
     """What the others did not hear this time is added next time: residual = fl(input - decoded).
 
     It is kept before anybody answers where the codec knows what will be heard: with a delay the next send comes first.
@@ -48,20 +65,9 @@ class ErrorFeedback(Codec):
                 memory["residual"] = left if others is None else others.add_(left)
         return mixed, heard_of_me
 
-    @property
-    def looks_beside(self) -> bool:
-        return self.codec.looks_beside
-
-    @property
-    def draws_alike(self) -> bool:
-        return self.codec.draws_alike
-
-    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
-        return self.codec.wire_bytes(shapes, itemsize)
-
 
 @dataclass(frozen=True, repr=False)
-class Difference(Codec):
+class Difference(Around):
     """Send the codec's version q of x - r, r being the reference all who hear me keep of me (CHOCO-SGD).
 
     r += q; s += mix of all q; the result is x + rate (s - r), so a lossy codec cannot wipe parameters out.
@@ -87,17 +93,6 @@ class Difference(Codec):
         _add(mine, heard_of_me, 1.0)
         theirs.add_(mixed)
         return block.flat + self.rate * (theirs - mine), heard_of_me
-
-    @property
-    def looks_beside(self) -> bool:
-        return self.codec.looks_beside
-
-    @property
-    def draws_alike(self) -> bool:
-        return self.codec.draws_alike
-
-    def wire_bytes(self, shapes: Shapes, itemsize: int) -> tuple[Size, ...]:
-        return self.codec.wire_bytes(shapes, itemsize)
 
 
 def _add(whole: Tensor, meant: Tensor | Meant, weight: float) -> Tensor:
