@@ -46,14 +46,9 @@ class LARS(torch.optim.Optimizer):
         settings = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "trust": trust, "eps": eps}
         super().__init__(params, settings | {"nesterov": nesterov, "vectors": vectors, "corrected": corrected})
 
-    @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of every tensor that has a gradient."""
-        loss = evaluated(closure)
-        for group in self.param_groups:
-            for adapts, params in _kinds(type(self).__name__, group):
-                self._step(group, params, adapts)
-        return loss
+        return _by_kinds(self, self._step, closure)
 
     def _step(self, group: dict[str, Any], params: list[Tensor], adapts: bool) -> None:
         slopes = [slope(p) for p in params]
@@ -112,14 +107,9 @@ class LAMB(torch.optim.Optimizer):
             params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "vectors": vectors}
         )
 
-    @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step of every tensor that has a gradient."""
-        loss = evaluated(closure)
-        for group in self.param_groups:
-            for adapts, params in _kinds(type(self).__name__, group):
-                self._step(group, params, adapts)
-        return loss
+        return _by_kinds(self, self._step, closure)
 
     def _step(self, group: dict[str, Any], params: list[Tensor], adapts: bool) -> None:
         slopes, (first, second) = [slope(p) for p in params], group["betas"]
@@ -146,6 +136,20 @@ class LAMB(torch.optim.Optimizer):
         lengths, taken = _norms(params), _norms(moves)
         ratios = torch.where((lengths > 0) & (taken > 0), lengths / taken, torch.ones_like(lengths))
         torch._foreach_addcmul_(params, moves, _parted(ratios, params), -float(rate))
+
+
+@torch.no_grad()
+def _by_kinds(
+    optimizer: torch.optim.Optimizer,
+    step: Callable[[dict[str, Any], list[Tensor], bool], None],
+    closure: Callable[[], Any] | None,
+) -> Any:
+    """Step the tensors of each group that have a gradient, kind by kind."""
+    loss = evaluated(closure)
+    for group in optimizer.param_groups:
+        for adapts, params in _kinds(type(optimizer).__name__, group):
+            step(group, params, adapts)
+    return loss
 
 
 def _kinds(owner: str, group: dict[str, Any]) -> list[tuple[bool, list[Tensor]]]:
