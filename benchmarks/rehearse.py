@@ -18,7 +18,7 @@ import torch
 from gossamer import tasks
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
-from gossamer.sim import Cluster, Plan, Rehearsal
+from gossamer.sim import Machines, Plan, Rehearsal
 from gossamer.strategy import parse
 
 WORKERS, BATCH, ROUNDS, BAR = 128, 8, 5, 0.5
@@ -52,8 +52,8 @@ def plain(model: str, steps: int) -> float:
 def rehearsed(model: str, strategy: str, steps: int) -> float:
     """Samples a second of a rehearsal, its last evaluation included; compute times differ, so nobody moves in step."""
     task = tasks.build("digits", 0, {"model": model})
-    cluster = Cluster(jitter=0.2)
-    rehearsal = Rehearsal(Plan(task, parse(strategy), World(WORKERS), RATE, BATCH, steps, cluster))
+    machines = Machines(jitter=0.2)
+    rehearsal = Rehearsal(Plan(task, parse(strategy), World(WORKERS), RATE, BATCH, steps, machines))
     began = perf_counter()
     outcome = rehearsal.run()
     return len(outcome.steps) * BATCH / (perf_counter() - began)

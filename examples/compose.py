@@ -25,7 +25,7 @@ def main() -> None:
     torch.set_num_threads(1)  # the model is small: more threads would only wait for each other
     print("a step:", *gossamer.phases(MINE, step=10), sep="\n  ")
     print("position:", gossamer.position(MINE))
-    links = gossamer.Cluster(compute=(0.01,), rate=12.5e6, latency=1e-4, jitter=0.1)  # 100 Mbit/s
+    links = gossamer.Machines(compute=(0.01,), rate=12.5e6, latency=1e-4, jitter=0.1)  # 100 Mbit/s
     print(f"{'strategy':<22}{'accuracy':>9}{'seconds':>9}{'MB sent':>9}")
     for name, strategy in {"mine": MINE, **{n: gossamer.parse(n) for n in ("allreduce", "local_sgd(every=8)")}}.items():
         plan = gossamer.Plan(
@@ -35,7 +35,7 @@ def main() -> None:
             optimizer=gossamer.Optimizer(rate=0.1, momentum=0.9),
             batch=8,
             steps=150,
-            cluster=links,
+            machines=links,
         )
         outcome = gossamer.rehearse(plan)
         megabytes = summary.bytes_sent_per_member([*outcome.steps, *outcome.events], 8) / 1e6

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gossamer.engine.hook import as_comm_hook
     from gossamer.engine.loop.keeping import Loaded, averaged, load, save
+    from gossamer.engine.loop.noise import noise
     from gossamer.engine.loop.prepare import prepare
     from gossamer.engine.loop.weight import weight
     from gossamer.engine.norms import fresh_statistics, shared_norms
@@ -15,8 +16,14 @@ if TYPE_CHECKING:
     from gossamer.parts.refusal import Refused
     from gossamer.parts.world import World
     from gossamer.recipes import Optimizer
-    from gossamer.sim import Cluster, Outcome, Plan
+    from gossamer.sim import Machines, Outcome, Plan
+    from gossamer.sim.cluster import Cluster
+    from gossamer.sim.described import described
+    from gossamer.sim.fit import Measured, fit
+    from gossamer.sim.forecast import Forecast
     from gossamer.sim.rehearse import rehearse
+    from gossamer.sim.simulate import simulate
+    from gossamer.sim.workload import Workload
     from gossamer.strategy import Exchange, Staged, Strategy, parse, parse_trouble, phases, position
     from gossamer.tasks import Task
 
@@ -26,20 +33,28 @@ _HOMES = {
     "as_comm_hook": "engine.hook",
     "from_comm_hook": "engine.stock",
     **dict.fromkeys(("fresh_statistics", "shared_norms"), "engine.norms"),
+    "noise": "engine.loop.noise",
     "prepare": "engine.loop.prepare",
     "weight": "engine.loop.weight",
     "Refused": "parts.refusal",
     "World": "parts.world",
     "Optimizer": "recipes",
-    **dict.fromkeys(("Cluster", "Outcome", "Plan"), "sim"),
+    **dict.fromkeys(("Machines", "Outcome", "Plan"), "sim"),
+    "Cluster": "sim.cluster",
+    "described": "sim.described",
+    **dict.fromkeys(("Measured", "fit"), "sim.fit"),
+    "Forecast": "sim.forecast",
     "rehearse": "sim.rehearse",
+    "simulate": "sim.simulate",
+    "Workload": "sim.workload",
     **dict.fromkeys(("Exchange", "Staged", "Strategy", "parse", "parse_trouble", "phases", "position"), "strategy"),
     "Task": "tasks",
 }
 __all__ = [
-    "Cluster", "Exchange", "Loaded", "Optimizer", "Outcome", "Plan", "Refused", "Staged", "Strategy", "Task", "World",
-    "as_comm_hook", "averaged", "fresh_statistics", "from_comm_hook", "load", "parse", "parse_trouble", "phases",
-    "position", "prepare", "rehearse", "save", "shared_norms", "weight",
+    "Cluster", "Exchange", "Forecast", "Loaded", "Machines", "Measured", "Optimizer", "Outcome", "Plan", "Refused",
+    "Staged", "Strategy", "Task", "Workload", "World", "as_comm_hook", "averaged", "described", "fit",
+    "fresh_statistics", "from_comm_hook", "load", "noise", "parse", "parse_trouble", "phases", "position", "prepare",
+    "rehearse", "save", "shared_norms", "simulate", "weight",
 ]  # fmt: skip
 
 

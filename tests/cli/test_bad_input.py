@@ -66,7 +66,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             "missing a required argument: 'path'; nearest that works: idx(path, model='mlp', hidden=128)",
         ),
         (["--task", "idx", "--task-option", "path=nowhere"], "holds neither train-images-idx3-ubyte"),
-        (["--task-option", "model=vgg"], "mlp or cnn"),
+        (["--task-option", "model=vgg"], "mlp, cnn or resnet"),
         (["--task-option", "depth=3"], "unexpected keyword argument 'depth'"),
         (["--task-option", "model"], "is not key=value"),
         (["--task-option", "seed=3"], "the seed is given by --seed"),

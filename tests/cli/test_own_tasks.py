@@ -113,7 +113,7 @@ def images(folder: Path, part: str, shape: tuple[int, int, int]) -> None:
     (folder / f"{part}-labels-idx1-ubyte").write_bytes(bytes((0, 0, 8, 1)) + struct.pack(">I", shape[0]) + labels)
 
 
-@pytest.mark.parametrize("model", ["mlp", "cnn"])
+@pytest.mark.parametrize("model", ["mlp", "cnn", "resnet"])
 def test_images_need_not_be_square(model: str, tmp_path: Path) -> None:
     for part in ("train", "t10k"):
         images(tmp_path / "wide", part, (32, 4, 6))

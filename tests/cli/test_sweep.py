@@ -236,7 +236,7 @@ def made(
 ) -> Result:
     """A made-up run that reaches 0.9 after so many seconds."""
     curve = Curve([0.95 * seconds, seconds], [0.5, 1.0], [0.2 + 0.1 * seed, 0.9], [1.0, 0.5])
-    setting = Setting("digits", {}, "sgd", 8, 64, "Cluster()")
+    setting = Setting("digits", {}, "sgd", 8, 64, "Machines()")
     return Result(
         setting, name, name, workers, rate, None, seed, 8, 64, seconds, 0.9, 0.5, 1.0, 0.0, 0.0, failure, 0.0, curve
     )

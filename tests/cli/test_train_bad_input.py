@@ -74,7 +74,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (["--task", "no_such_module:make"], "module 'no_such_module' cannot be found"),
         (["--task", "json:make"], "has no function 'make'"),
         (["--task", "idx"], "missing a required argument: 'path'"),
-        (["--task-option", "model=vgg"], "mlp or cnn"),
+        (["--task-option", "model=vgg"], "mlp, cnn or resnet"),
         (["--task-option", "model"], "is not key=value"),
         (["--resume"], "there is no run in runs; nearest that works: gossamer train"),
         (["--resume", "--json"], "there is no run in runs"),

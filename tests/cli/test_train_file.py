@@ -63,7 +63,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("[options]\nsizes = [1.0, inf]\n", "options.sizes is inf, which cannot be handed to workers"),
         ("strategy = 'localsgd'\n", "nearest that works: local_sgd"),
         ("batch = 0\n", "batch must be from 1"),
-        ("workers = 2\n[options]\nmodel = 'vgg'\n", "mlp or cnn"),
+        ("workers = 2\n[options]\nmodel = 'vgg'\n", "mlp, cnn or resnet"),
         ("a = '" + "x" * 2_000_000 + "'\n", "that is no run file"),
     ],
 )

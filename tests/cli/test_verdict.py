@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.cli.ask import ask, told
 
-from gossamer.cli.units import told_share
+from gossamer.parts.units import told_share
 from gossamer.records import Evaluation, StepRecord, read
 
 QUICK = ("--workers", "4", "--steps", "6", "--task-option", "hidden=8", "--no-journal")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -36,6 +37,19 @@ def test_the_refusal_is_real() -> None:
         done = subprocess.run([sys.executable, "-c", door, line], capture_output=True, text=True, timeout=200)
         assert (done.stdout + done.stderr).strip() == shown.strip()
         assert done.returncode == 2
+
+
+def test_its_simulation_is_real(tmp_path: Path) -> None:
+    """The table is what the command above it prints, up to where it tells of its sources."""
+    ((command, shown),) = re.findall(r"```\n(gossamer simulate [^`]*)```\s+```\n(.*?)```", README, flags=re.S)
+    words = [word.replace("docs/", f"{tmp_path}/") for word in shlex.split(command.replace("\\\n", " "))[1:]]
+    door = [sys.executable, "-c", "from gossamer.cli.main import main; main()"]
+    wide = {**os.environ, "COLUMNS": "120"}
+    done = subprocess.run([*door, *words], capture_output=True, text=True, timeout=200, env=wide)
+    assert done.returncode == 0, done.stderr
+    printed = [line.rstrip() for line in done.stdout.splitlines()]
+    assert shown.splitlines() == printed[: len(shown.splitlines())]
+    assert (tmp_path / "simulation.png").exists()
 
 
 def test_its_task_of_ones_own_trains(tmp_path: Path) -> None:

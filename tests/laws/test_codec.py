@@ -22,6 +22,7 @@ from tests.laws.wrong_codecs import (
     Modest,
     Nervous,
     Noisy,
+    Remembering,
     Sharing,
     Soothing,
     Squared,
@@ -30,7 +31,7 @@ from tests.laws.wrong_codecs import (
 )  # fmt: skip
 from torch import Tensor
 
-from gossamer.parts.codec import Codec, Each, Mean, decoded, laid_down
+from gossamer.parts.codec import Codec, Each, Mean, TopK, decoded, laid_down
 from gossamer.parts.payload import Payload
 
 Law = Callable[[Codec], str | None]
@@ -186,6 +187,21 @@ def draws_from_its_chance_alone(codec: Codec) -> str | None:
     return None if same else "the wires depend on something else than the chance"
 
 
+def a_factor_passes_through(codec: Codec) -> str | None:
+    """Of a proportional codec: four times what it is given, from one step on, comes to four times the mix."""
+    if not codec.proportional:
+        return None
+    halves = everybody([0.5, 0.5])
+    once, changed = ([dict[str, Tensor]() for _ in range(2)] for _ in range(2))
+    for step in range(4):
+        given, factor = blocks(2, step), 4.0 if step > 1 else 1.0
+        wanted = exchange(codec, given, halves, once, step).mixed[0] * factor
+        scaled = [replace(block, flat=block.flat * factor) for block in given]
+        if not torch.equal(exchange(codec, scaled, halves, changed, step).mixed[0], wanted):
+            return f"step {step}: {factor} times as much comes to something else"
+    return None
+
+
 LAWS = (
     wires_are_of_the_stated_size,
     all_end_alike,
@@ -200,6 +216,7 @@ LAWS = (
     what_is_not_finite_shows,
     means_what_is_heard,
     draws_from_its_chance_alone,
+    a_factor_passes_through,
 )
 
 
@@ -228,6 +245,7 @@ WRONG = (
     (what_is_not_finite_shows, Soothing()),
     (means_what_is_heard, Hopeful()),
     (draws_from_its_chance_alone, Noisy()),
+    (a_factor_passes_through, Remembering(TopK())),
 )
 
 

@@ -10,7 +10,7 @@ from operator import itemgetter
 
 import pytest
 from tests.laws.specimens import OPERATIONS, ROUTES
-from tests.laws.travel import played, worlds
+from tests.laws.travel import misjudged, played, worlds
 
 from gossamer.parts.route import (
     Broadcast,
@@ -25,7 +25,10 @@ from gossamer.parts.route import (
     counted,
     span,
 )
+from gossamer.parts.route.borders import Borders
 from gossamer.parts.route.check import flaw
+from gossamer.parts.route.halving import folded, power
+from gossamer.parts.route.load import Loads, mirrored_loads
 
 Law = Callable[[Schedule], str | None]
 
@@ -126,6 +129,15 @@ def every_member_is_counted(schedule: Schedule) -> str | None:
     return None
 
 
+def loads_are_those_walked(schedule: Schedule) -> str | None:
+    """`loads` is what a walk of all moves comes to, on hosts of 1 to 9 members, of which the last may have less."""
+    for size in worlds(schedule):
+        wrong = misjudged(schedule, [Borders.of(size, per_host) for per_host in range(1, 10)])
+        if wrong is not None:
+            return f"{size} members: hosts at {wrong.at} are loaded otherwise than said"
+    return None
+
+
 def talks_to_others_only(schedule: Schedule) -> str | None:
     """A move leads to another member of the world and comes from another."""
     for size in worlds(schedule):
@@ -151,7 +163,7 @@ def suits_itself(schedule: Schedule) -> str | None:
 
 LAWS = (
     proved, claims_enough, adds_up, rounds_are_counted, bytes_are_counted, every_member_is_counted,
-    talks_to_others_only, suits_itself, waves_wait_for_nothing_of_their_own,
+    talks_to_others_only, suits_itself, waves_wait_for_nothing_of_their_own, loads_are_those_walked,
 )  # fmt: skip
 
 
@@ -266,6 +278,27 @@ class Hasty(Ring):
         return iter([size - 1] * self.starts(size))
 
 
+@dataclass(frozen=True, repr=False)
+class Unmoved(HalvingDoubling):
+    """Says its loads as though those who go on after the fold-in were the first ones."""
+
+    def loads(self, borders: Borders) -> Loads:
+        line = borders.first(power(borders.size))
+        halves = [1 << t for t in range(power(borders.size).bit_length() - 1)]
+        yield from folded(borders, line.size)
+        yield from mirrored_loads((line.swapped(d).load(line.size // (2 * d), add=True), 1) for d in halves)
+
+
+@dataclass(frozen=True, repr=False)
+class Lavish(Torus):
+    """Says of its columns what would be true if only one of them left a host."""
+
+    def loads(self, borders: Borders) -> Loads:
+        x, y = self.grid(borders.size)
+        rows = [(borders.circled(x).load(y, add=True), x - 1)] if x > 1 else []
+        return mirrored_loads([*rows, (borders.shifted(1).load(1, add=True), y - 1)])
+
+
 WRONG = (
     (proved, Slipped()),
     (proved, Doubled()),
@@ -285,6 +318,10 @@ WRONG = (
     (talks_to_others_only, Vain()),
     (suits_itself, Vain()),
     (waves_wait_for_nothing_of_their_own, Hasty()),
+    (loads_are_those_walked, Hasty()),
+    (loads_are_those_walked, Doubled()),
+    (loads_are_those_walked, Unmoved()),
+    (loads_are_those_walked, Lavish()),
 )
 
 

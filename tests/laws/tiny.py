@@ -10,7 +10,7 @@ from gossamer.parts.trouble import Script, Slow
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.sim import Outcome, Plan
-from gossamer.sim.cluster import Cluster
+from gossamer.sim.machines import Machines
 from gossamer.sim.rehearse import rehearse
 from gossamer.strategy import AnyStrategy
 from gossamer.tasks.task import Task, classified
@@ -33,8 +33,8 @@ def fault(strategy: AnyStrategy, size: int, steps: int, jitter: float = 0.5) -> 
 
     None if all is well, Refused if it says no before.
     """
-    world, cluster, trouble = World(size, seed=5), Cluster(jitter=jitter), Script((Slow(rank=size - 1, factor=5.0),))
-    plan = Plan(task(), strategy, world, Optimizer(rate=0.02), 2, steps, cluster, trouble)
+    world, machines, trouble = World(size, seed=5), Machines(jitter=jitter), Script((Slow(rank=size - 1, factor=5.0),))
+    plan = Plan(task(), strategy, world, Optimizer(rate=0.02), 2, steps, machines, trouble)
     try:
         outcome = rehearse(plan)
     except Refused as no:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy
 
 from gossamer.parts.refusal import Refused
-from gossamer.parts.route import Hop, Schedule, span
+from gossamer.parts.route import Hop, Move, Schedule, span
+from gossamer.parts.route.borders import Borders
+from gossamer.parts.route.load import Load, Loads, walked
 
 
 @dataclass
@@ -29,15 +32,18 @@ class Trip:
 
 def worlds(schedule: Schedule, largest: int = 33) -> Iterator[int]:
     """The worlds from 1 on that the schedule serves; one that serves none is wrong in itself."""
-    serving = 0
-    for size in range(1, largest + 1):
-        try:
-            schedule.fits(size)
-        except Refused:
-            continue
-        serving += 1
-        yield size
+    serving = [size for size in range(1, largest + 1) if serves(schedule, size)]
     assert serving, f"{schedule!r} serves no world"
+    yield from serving
+
+
+def serves(schedule: Schedule, size: int) -> bool:
+    """Whether the schedule serves so many members."""
+    try:
+        schedule.fits(size)
+    except Refused:
+        return False
+    return True
 
 
 def played(schedule: Schedule, size: int, length: int) -> Trip:
@@ -60,3 +66,29 @@ def played(schedule: Schedule, size: int, length: int) -> Trip:
                 target = part(member, move.receive)
                 target[:] = target + body if move.add else body
     return trip
+
+
+class Remembered:
+    """A schedule's moves for one number of members, made once and walked as often as one likes."""
+
+    def __init__(self, schedule: Schedule, size: int) -> None:
+        self.waves = schedule.waves
+        self._plans = [list(schedule.moves(member, size)) for member in range(size)]
+
+    def moves(self, member: int, size: int) -> Iterator[Move]:
+        return iter(self._plans[member])
+
+
+def misjudged(schedule: Schedule, borders: list[Borders]) -> Borders | None:
+    """Of these hosts, all of one number of members, the first on which loads are said that are not those walked."""
+    way = Remembered(schedule, borders[0].size)
+    wrong = (at for at in borders if summed(schedule.loads(at)) != summed(walked(way, at)))  # type: ignore[arg-type]
+    return next(wrong, None)
+
+
+def summed(loads: Loads) -> Counter[Load]:
+    """How many waves have which load."""
+    found = Counter[Load]()
+    for load, times in loads:
+        found[load] += times
+    return +found

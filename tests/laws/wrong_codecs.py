@@ -216,3 +216,10 @@ class Patient(ErrorFeedback):
         mixed, heard_of_me = yield from self.codec.converse(replace(block, flat=whole), memory, chance)
         memory["residual"] = whole - laid_down(heard_of_me)
         return mixed, heard_of_me
+
+
+@dataclass(frozen=True, repr=False)
+class Remembering(ErrorFeedback):
+    """States that a factor passes through it, though what it kept back knows nothing of the factor."""
+
+    proportional: ClassVar[bool] = True

@@ -8,7 +8,7 @@ from math import sqrt
 import numpy
 import torch
 
-from gossamer.parts.chance import Chance, below, draw, normal, uniform
+from gossamer.parts.chance import Chance, all_below, below, draw, normal, uniform
 
 LIKE = torch.zeros(40, 25)
 GOLDEN_WORDS = (11400714819323198485, 14059657853059812744, 2684102661621406950, 12082556061626479874)
@@ -20,6 +20,14 @@ def test_a_draw_is_the_same_on_every_machine() -> None:
     assert (draw(), draw(0), draw(1, 2, 3), draw(-1)) == GOLDEN_WORDS
     assert Chance(1, 2, 3, 4).uniform_like(torch.zeros(3)).tolist() == GOLDEN_UNIFORMS
     assert Chance(1, 2, 3, 4).shared_normal(torch.zeros(3), 0).tolist() == GOLDEN_NORMALS
+
+
+def test_draws_of_all_members_at_once_are_their_own() -> None:
+    for size, count in ((1, 1), (2, 1), (7, 7), (300, 299)):
+        for begins, ends in (((5, 1, 9), (3,)), ((2**63 - 1, 0, 10**6), ())):
+            each = [below(count, *begins, member, *ends) for member in range(size)]
+            assert all_below(count, size, begins, *ends) == each
+    assert all_below(300, 300, (5, 1, 9)) != all_below(300, 300, (5, 1, 8))
 
 
 def test_every_key_has_its_own_draw() -> None:

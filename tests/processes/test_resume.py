@@ -33,6 +33,8 @@ OURS: dict[str, dict[str, Any]] = {
         "smoothing": 0.1,
     },
     "lamb": {"optimizer": "lamb", "rate": 0.01, "schedule": "Polynomial()", "epochs": 0.5},
+    "fresh-norms": {"norms": "fresh", "momentum": 0.9, "strategy": "local_sgd(every=3)"},
+    "shared-norms": {"norms": "shared", "momentum": 0.9, "decays": "weights", "decay": 0.01},
     "local-sgd": {"strategy": "local_sgd(every=3)", "momentum": 0.9},
     "powersgd": {"strategy": "powersgd"},
     "dgc": {"strategy": "dgc(where=Matrices(0))"},

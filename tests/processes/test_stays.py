@@ -13,10 +13,10 @@ from tests.processes.test_prepare_sick import spoil
 from torch import Tensor, nn
 
 import gossamer
-from gossamer.engine.loop import strand
 from gossamer.engine.loop.prepare import session_of
 from gossamer.engine.loop.stays import Stays
 from gossamer.engine.shared import places
+from gossamer.strategy import buckets
 
 WIDE = 160  # a square of floats of this width is more than one member sums for all
 SHARED = ("shared",)
@@ -153,11 +153,11 @@ class Aliased(nn.Module):
 
 @everywhere(worlds=(2,), fabrics=SHARED, bucket=[1 << 14, 1 << 20])
 def test_memory_that_others_hold_is_left_alone(member: Member, bucket: int) -> None:
-    strand.FIRST, strand.LATER, before = bucket, bucket, (strand.FIRST, strand.LATER)
+    buckets.FIRST, buckets.LATER, before = bucket, bucket, (buckets.FIRST, buckets.LATER)
     alone, model = Aliased(), Aliased()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     member.prepare(model, optimizer)
-    strand.FIRST, strand.LATER = before
+    buckets.FIRST, buckets.LATER = before
     shared = False
     for step in range(3):
         alone.load_state_dict(model.state_dict())
@@ -191,9 +191,9 @@ def test_gradients_with_a_graph_of_their_own_are_copied(member: Member) -> None:
 def test_a_backward_that_breaks_leaves_nothing_that_others_could_read_after_it_was_freed(member: Member) -> None:
     model = wide()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    strand.FIRST, strand.LATER, before = 1 << 14, 1 << 14, (strand.FIRST, strand.LATER)
+    buckets.FIRST, buckets.LATER, before = 1 << 14, 1 << 14, (buckets.FIRST, buckets.LATER)
     member.prepare(model, optimizer)
-    strand.FIRST, strand.LATER = before
+    buckets.FIRST, buckets.LATER = before
 
     def stumble(_: Tensor) -> None:
         raise RuntimeError("stumbled")

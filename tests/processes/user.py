@@ -26,6 +26,11 @@ def data(count: int, dtype: torch.dtype = torch.float64) -> TensorDataset:
     return TensorDataset(x.to(dtype), y.to(dtype))
 
 
+def inputs(rank: int, step: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """What a member computes with in a step, unlike any other's."""
+    return torch.randn(8, 5, generator=torch.Generator().manual_seed(10 * step + rank)).to(dtype)
+
+
 def loader(count: int, batch: int, dtype: torch.dtype = torch.float64) -> DataLoader[Batch]:
     """Batches in order."""
     return DataLoader(data(count, dtype), batch_size=batch)

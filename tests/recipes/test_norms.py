@@ -9,6 +9,7 @@ from torch import nn
 from gossamer.engine.norms import SharedBatchNorm, shared_norms
 from gossamer.parts.refusal import Refused
 from gossamer.recipes import decayed, fresh_statistics, zero_last_gamma
+from gossamer.recipes.norms import parts_called
 
 
 class Block(nn.Module):
@@ -44,6 +45,16 @@ def test_a_block_whose_last_gamma_is_zero_is_the_identity() -> None:
     assert zero_last_gamma(m for m in model.modules() if isinstance(m, Block)) == 2
     assert torch.equal(model(x), x)
     assert (model[0].first.weight == 1).all() and (model[0].second.weight == 0).all()
+
+
+def test_a_norm_of_the_shortcut_is_not_the_last_one() -> None:
+    """As in torchvision's blocks, whose `downsample` comes after all else."""
+    block = Block(4)
+    block.downsample = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+    assert parts_called(nn.Sequential(block), "Block") == [block] and zero_last_gamma([block]) == 1
+    assert (block.second.weight == 0).all() and (block.downsample[1].weight == 1).all()
+    with pytest.raises(Refused, match="no part 'Linear' with a norm in it; nearest that works: Block"):
+        parts_called(nn.Sequential(block), "Linear")
 
 
 def test_statistics_are_those_of_the_batches() -> None:

@@ -43,7 +43,7 @@ def test_masters_go_through_a_checkpoint_and_follow_rates() -> None:
             optimizer.param_groups[0]["lr"] = 1e-4 * (step + 1)
             p.grad = torch.ones_like(p)
             optimizer.step()
-    assert torch.equal(one, other) and torch.equal(first.state[one]["master"], second._masters[0])
+    assert torch.equal(one, other) and torch.equal(first.state[one]["master"], second.pairs[0][1])
 
 
 def test_gradients_that_would_vanish_are_recovered() -> None:

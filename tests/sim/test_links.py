@@ -9,18 +9,18 @@ from tests.parity import small
 
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
-from gossamer.sim import Cluster, Outcome, Plan
+from gossamer.sim import Machines, Outcome, Plan
 from gossamer.sim.links import Lane, Links
 from gossamer.sim.rehearse import rehearse
 from gossamer.strategy import parse
 
-NARROW = Cluster(compute=(1e-4,), rate=1e5, latency=1e-4)  # links are all that matters
+NARROW = Machines(compute=(1e-4,), rate=1e5, latency=1e-4)  # links are all that matters
 NBYTES = 57 * 8  # the small task's parameters, float64
 STEPS = 60
 
 
-def run(expression: str, size: int = 4, cluster: Cluster = NARROW) -> Outcome:
-    return rehearse(Plan(small.task(), parse(expression), World(size), Optimizer(rate=0.01), 5, STEPS, cluster))
+def run(expression: str, size: int = 4, machines: Machines = NARROW) -> Outcome:
+    return rehearse(Plan(small.task(), parse(expression), World(size), Optimizer(rate=0.01), 5, STEPS, machines))
 
 
 def busiest(outcome: Outcome, what: str) -> int:

@@ -11,18 +11,18 @@ from gossamer.parts.trouble import Fail, Script, Slow
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.records import summary
-from gossamer.sim import Cluster, Outcome, Plan
+from gossamer.sim import Machines, Outcome, Plan
 from gossamer.sim.rehearse import Rehearsal, rehearse
 from gossamer.strategy import parse
 
-LINKS = Cluster(compute=(0.02,), rate=1e5, latency=1e-3)
+LINKS = Machines(compute=(0.02,), rate=1e5, latency=1e-3)
 NBYTES = 57 * 8  # the small task's parameters, float64
 
 
 def run(
-    expression: str, size: int = 4, steps: int = 10, cluster: Cluster = LINKS, trouble: Script = Script()
+    expression: str, size: int = 4, steps: int = 10, machines: Machines = LINKS, trouble: Script = Script()
 ) -> Outcome:
-    plan = Plan(small.task(), parse(expression), World(size), Optimizer(rate=0.1), 5, steps, cluster, trouble)
+    plan = Plan(small.task(), parse(expression), World(size), Optimizer(rate=0.1), 5, steps, machines, trouble)
     return rehearse(plan)
 
 
@@ -54,8 +54,8 @@ def test_local_steps_pay_for_links_only_when_they_mix() -> None:
 
 def test_a_slow_member_holds_up_who_waits_for_it_and_nobody_else() -> None:
     slow = Script((Slow(rank=1, factor=5.0),))
-    fast_links = Cluster(compute=(0.02,), rate=1e12, latency=0.0)
-    assert run("allreduce()", cluster=fast_links, trouble=slow).seconds == pytest.approx(10 * 0.1, rel=1e-3)
+    fast_links = Machines(compute=(0.02,), rate=1e12, latency=0.0)
+    assert run("allreduce()", machines=fast_links, trouble=slow).seconds == pytest.approx(10 * 0.1, rel=1e-3)
     free = run("gossip_pull()", 4, 40, fast_links, slow)
     rates = 3 + 1 / 5  # worker-rates the members can give
     assert free.seconds == pytest.approx(160 * 0.02 / rates, rel=0.05)
@@ -65,7 +65,7 @@ def test_a_slow_member_holds_up_who_waits_for_it_and_nobody_else() -> None:
 
 def test_backup_workers_do_not_wait_for_the_slowest() -> None:
     slow = Script((Slow(rank=1, factor=5.0),))
-    fast_links = Cluster(compute=(0.02,), rate=1e12, latency=0.0)
+    fast_links = Machines(compute=(0.02,), rate=1e12, latency=0.0)
     outcome = run("backup_workers(backups=1)", 4, 20, fast_links, slow)
     waiting = run("parameter_server()", 4, 20, fast_links, slow)
     assert outcome.seconds < 0.35 * waiting.seconds
@@ -94,7 +94,7 @@ def test_bounded_staleness_is_kept_reached_and_blocks() -> None:
 
 
 def test_asynchronous_staleness_is_about_the_number_of_others() -> None:
-    outcome = run("downpour()", 8, 60, Cluster(compute=(0.05,), rate=1e9, latency=1e-5, jitter=0.1))
+    outcome = run("downpour()", 8, 60, Machines(compute=(0.05,), rate=1e9, latency=1e-5, jitter=0.1))
     mean = sum(s.staleness for s in outcome.steps) / len(outcome.steps)
     assert mean == pytest.approx(7, rel=0.1)
 
@@ -134,7 +134,7 @@ def test_when_all_die_their_last_model_is_still_looked_at() -> None:
 
 
 def test_the_same_seed_gives_the_same_run() -> None:
-    jittery = Cluster(compute=(0.02, 0.03), rate=1e5, latency=1e-3, jitter=0.3)
+    jittery = Machines(compute=(0.02, 0.03), rate=1e5, latency=1e-3, jitter=0.3)
     one, two = (run("gossip_pull()", 5, 30, jittery) for _ in range(2))
     assert one.replicas.equal(two.replicas)
     assert one.steps == two.steps

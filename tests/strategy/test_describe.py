@@ -27,7 +27,7 @@ from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.records.summary import bytes_sent_per_member
 from gossamer.replica import Layout
-from gossamer.sim.cluster import Cluster
+from gossamer.sim.machines import Machines
 from gossamer.sim.rehearse import Plan, rehearse
 from gossamer.strategy import CATALOG, describe, parse
 from gossamer.strategy.describe import Load, loads, messages, period, spectral_gap, stand_in
@@ -44,7 +44,7 @@ def sent_in_rehearsal(text: str, workers: int) -> float:
         optimizer=Optimizer(rate=0.01),
         batch=1,
         steps=STEPS,
-        cluster=Cluster(),
+        machines=Machines(),
     )
     outcome = rehearse(plan)
     return bytes_sent_per_member([*outcome.steps, *outcome.events], workers)

@@ -13,7 +13,7 @@ from gossamer.cli.perform import Run
 from gossamer.cli.report import Numbers, mishaps, numbers
 from gossamer.cli.report_screen import files, setting
 from gossamer.cli.screen import out
-from gossamer.cli.units import told_bytes, told_seconds, told_share, told_small
+from gossamer.parts.units import told_bytes, told_seconds, told_share, told_small
 
 NAME, GAP = 18, 2  # characters: the least for a name, and between columns
 

@@ -40,11 +40,11 @@ def lab(
 ) -> None:
     """Run it; leave with the code of the host that failed first, or with 1 if the bytes do not agree."""
     from gossamer.cli.lab_play import Request, play
-    from gossamer.cli.units import nbytes
     from gossamer.lab.rate import bits_per_second
     from gossamer.lab.tools import needed
     from gossamer.lab.wiring import MOST
     from gossamer.parts.refusal import Refused, whole
+    from gossamer.parts.units import nbytes
 
     whole("lab", "hosts", hosts, 1, MOST)
     if workers is not None:

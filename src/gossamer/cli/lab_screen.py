@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gossamer.cli.screen import aside
-from gossamer.cli.units import told_bytes, told_rate, told_seconds
 from gossamer.lab import Host, Traffic
 from gossamer.lab.meter import WITHIN, Reading
+from gossamer.parts.units import told_bytes, told_rate, told_seconds
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from gossamer.cli.calibrate import HELP as CALIBRATE
+from gossamer.cli.calibrate import calibrate
 from gossamer.cli.key import HELP as KEY
 from gossamer.cli.key import key
 from gossamer.cli.lab import HELP as LAB
@@ -17,6 +19,8 @@ from gossamer.cli.list import HELP as LIST
 from gossamer.cli.list import list_strategies
 from gossamer.cli.lr_find import HELP as LR_FIND
 from gossamer.cli.lr_find import lr_find
+from gossamer.cli.profile import HELP as PROFILE
+from gossamer.cli.profile import profile
 from gossamer.cli.recipes import HELP as RECIPES
 from gossamer.cli.recipes import recipes
 from gossamer.cli.rehearse import HELP as REHEARSE
@@ -25,9 +29,13 @@ from gossamer.cli.run import HELP as RUN
 from gossamer.cli.run import Verbatim, run
 from gossamer.cli.show import HELP as SHOW
 from gossamer.cli.show import show
+from gossamer.cli.simulate import HELP as SIMULATE
+from gossamer.cli.simulate import simulate
 from gossamer.cli.train import HELP as TRAIN
 from gossamer.cli.train import train
 from gossamer.cli.train_settings import NEWEST
+from gossamer.cli.validate import HELP as VALIDATE
+from gossamer.cli.validate import validate
 
 HELP = """Train on many workers with any synchronisation strategy of the literature.
 
@@ -42,7 +50,13 @@ A strategy is an expression: a name from the catalogue, with options, or parts p
     gossamer train --strategy 'local_sgd(every=8)'
 """
 
-CALLERS = ("gossamer.tasks.build", "gossamer.tasks.task", "gossamer.sim.", "gossamer.replica.")
+CALLERS = (
+    "gossamer.tasks.build",
+    "gossamer.tasks.task",
+    "gossamer.sim.",
+    "gossamer.replica.",
+    "gossamer.engine.profile",
+)
 KINDS = {"integer": "a whole number", "number": "a number", "float": "a number"}  # what typer says, what we say
 INTERRUPTED = 130  # what a shell reports for Ctrl-C
 
@@ -141,6 +155,12 @@ app.command("list", cls=Command, help=LIST, short_help="The catalogue: every nam
 )
 app.command(cls=Command, help=SHOW, short_help="What a step of a strategy does, sends and mixes.")(show)
 app.command(cls=Command, help=REHEARSE, short_help="Train on imagined machines; compare strategies.")(rehearse)
+app.command(cls=Command, help=SIMULATE, short_help="Time strategies on clusters of thousands, with intervals.")(
+    simulate
+)
+app.command(cls=Command, help=PROFILE, short_help="How long a task computes here, as a workload file.")(profile)
+app.command(cls=Command, help=CALIBRATE, short_help="A cluster and a workload from the journals of runs.")(calibrate)
+app.command(cls=Command, help=VALIDATE, short_help="Predictions beside published measurements.")(validate)
 app.command(cls=Resuming, help=TRAIN, short_help="Train on real worker processes of this host.")(train)
 app.command(cls=Verbatim, help=RUN, short_help="Your script on many workers: torchrun with a strategy.")(run)
 app.command(cls=Command, help=KEY, short_help="A new key, for a run on several hosts.")(key)

@@ -65,7 +65,7 @@ class Keeper:
 
 def _header(request: Request, part: Part, plan: Plan) -> Header:
     settings = {
-        "cluster": repr(request.cluster),
+        "machines": repr(request.machines),
         "trouble": " + ".join(repr(line) for line in request.trouble.lines),
         "evaluate_every": str(plan.evaluate_every),
         "target": str(request.target),

@@ -10,8 +10,8 @@ from typing import Any
 from gossamer.cli.perform import Run
 from gossamer.cli.report import mishaps
 from gossamer.cli.report_screen import setting
-from gossamer.cli.units import told_seconds
 from gossamer.parts.refusal import Refused
+from gossamer.parts.units import told_seconds
 from gossamer.records.summary import time_to
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a4fbf", "#5b5b5b")
@@ -27,14 +27,14 @@ LOOK: dict[Any, Any] = {
 }
 
 
-def check(path: Path) -> None:
+def check(path: Path, kinds: Sequence[str] = KINDS) -> None:
     """Refuse now what could not be drawn later."""
     from gossamer.cli.screen import writable
 
     if not path.name or path.is_dir():
         raise Refused(f"plot: {str(path)!r} is a folder, not a file to draw in", str(path / "plot.png"))
-    if path.suffix.lower() not in KINDS:
-        raise Refused(f"plot: {path} does not end in {', '.join(KINDS)}", str(path.with_suffix(".png")))
+    if path.suffix.lower() not in kinds:
+        raise Refused(f"plot: {path} does not end in {', '.join(kinds)}", str(path.with_suffix(".png")))
     writable(path)
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from gossamer.cli.perform import Watch
 from gossamer.cli.screen import aside
-from gossamer.cli.units import told_seconds
+from gossamer.parts.units import told_seconds
 
 if TYPE_CHECKING:
     from gossamer.sim import Outcome, Plan

@@ -131,7 +131,7 @@ def rehearse(
         batch=batch,
         epochs=epochs,
         steps=steps,
-        cluster=asked.machines(compute, link, latency, jitter),
+        machines=asked.machines(compute, link, latency, jitter),
         trouble=asked.misfortune(trouble),
         evaluate_every=evaluate_every,
         target=target,

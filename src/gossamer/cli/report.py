@@ -132,7 +132,7 @@ def told(run: Run) -> dict[str, object]:
         "task_options": request.task_options,
         "optimizer": repr(run.part.optimizer),
         "batch": run.plan.batch,
-        "cluster": repr(request.cluster),
+        "machines": repr(request.machines),
         "trouble": " + ".join(lower(repr(line)) for line in request.trouble.lines) or None,
     }
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from gossamer.cli.perform import Run
 from gossamer.cli.report import Numbers, lower, mishaps, numbers
 from gossamer.cli.screen import out
-from gossamer.cli.units import told_bytes, told_rate, told_seconds, told_share, told_small, told_workers
+from gossamer.parts.units import told_bytes, told_rate, told_seconds, told_share, told_small, told_workers
 
 COLOURS = {"compute": "green", "encode": "magenta", "send": "cyan", "wait": "red", "decode": "blue", "data": "yellow"}
 WIDTH, BESIDE = 40, 28  # characters: of a bar, and of what stands beside it
@@ -44,12 +44,12 @@ def draw(run: Run, plot: Path | None) -> None:
 
 def setting(run: Run) -> str:
     """What all strategies of a request share, in one phrase."""
-    cluster, request = run.request.cluster, run.request
-    compute = "/".join(dict.fromkeys(told_seconds(span) for span in cluster.compute[:8]))
+    machines, request = run.request.machines, run.request
+    compute = "/".join(dict.fromkeys(told_seconds(span) for span in machines.compute[:8]))
     trouble = "".join(f", {lower(repr(line))}" for line in request.trouble.lines)
     return (
         f"{request.task}, {told_workers(run.plan.world.size)} x batch {run.plan.batch}; {compute} a step, "
-        f"jitter {cluster.jitter:g}, {told_rate(cluster.rate)}, {told_seconds(cluster.latency)}{trouble}; "
+        f"jitter {machines.jitter:g}, {told_rate(machines.rate)}, {told_seconds(machines.latency)}{trouble}; "
         f"seed {request.world.seed}"
     )
 

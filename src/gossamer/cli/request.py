@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from gossamer.cli import units
+from gossamer.parts import units
 from gossamer.parts.refusal import Refused, real, whole
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
-from gossamer.sim import Cluster
+from gossamer.sim import Machines
 from gossamer.strategy import AnyStrategy, fits, parse, parse_trouble
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Request:
     batch: int
     epochs: float | None
     steps: int | None
-    cluster: Cluster
+    machines: Machines
     trouble: Script
     evaluate_every: int | None
     target: float
@@ -86,7 +86,7 @@ class Request:
             part.optimizer,
             self.batch,
             steps,
-            self.cluster,
+            self.machines,
             self.trouble,
             every,
         )
@@ -116,10 +116,10 @@ def parts(texts: list[str], name: str, rate: float | None, momentum: float | Non
     return [Part(" ".join(text.split()), parse(text), optimizer) for text in texts]
 
 
-def machines(compute: str, link: str, latency: str, jitter: float) -> Cluster:
+def machines(compute: str, link: str, latency: str, jitter: float) -> Machines:
     """The imagined machines, from the words of the command line."""
     spans = tuple(units.seconds("compute", span) for span in compute.split(","))
-    return Cluster(spans, units.link(link), units.seconds("latency", latency), jitter)
+    return Machines(spans, units.link(link), units.seconds("latency", latency), jitter)
 
 
 def misfortune(text: str | None) -> Script:

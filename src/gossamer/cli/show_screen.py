@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.cli.screen import fits, out
-from gossamer.cli.units import told_bytes, told_rate, told_seconds, told_workers
+from gossamer.parts.units import told_bytes, told_rate, told_seconds, told_workers
 from gossamer.strategy import position
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gossamer.cli import units
 from gossamer.cli.timeline import Timeline, timeline
 from gossamer.engine.pays import Balance, balances, below
+from gossamer.parts import units
 from gossamer.parts.refusal import real, whole
 from gossamer.parts.route import Route, Torus
 from gossamer.parts.selection import Tag

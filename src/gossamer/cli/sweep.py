@@ -108,7 +108,7 @@ def _setting(whole: Request, axes: Axes) -> Setting:
         optimizer=f"{optimizer.name}, momentum {optimizer.momentum:g}, decay {optimizer.decay:g}",
         batch=whole.batch,
         samples=axes.samples(whole.batch, whole.epochs or EPOCHS, task.size),
-        cluster=repr(whole.cluster),
+        machines=repr(whole.machines),
     )
 
 

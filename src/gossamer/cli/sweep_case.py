@@ -10,9 +10,9 @@ from math import ceil, inf, lcm
 import msgspec
 
 from gossamer.cli.request import Part, Request
-from gossamer.cli.units import told_workers
 from gossamer.parts.refusal import Refused
 from gossamer.parts.trouble import Script
+from gossamer.parts.units import told_workers
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 
@@ -28,7 +28,7 @@ class Setting(msgspec.Struct, frozen=True):
     optimizer: str
     batch: int
     samples: int
-    cluster: str
+    machines: str
 
 
 class Curve(msgspec.Struct, frozen=True):

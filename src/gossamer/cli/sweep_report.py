@@ -10,7 +10,7 @@ from msgspec import to_builtins
 
 from gossamer.cli.sweep_case import Result
 from gossamer.cli.sweep_verdict import ALIKE, Cell, Row, Spread, best, fastest
-from gossamer.cli.units import told_workers
+from gossamer.parts.units import told_workers
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from gossamer.cli.screen import aside, fits, out
 from gossamer.cli.sweep_case import Case, Result
 from gossamer.cli.sweep_report import Sweep, sentences
 from gossamer.cli.sweep_verdict import Cell, Row, Spread, best
-from gossamer.cli.units import told_seconds
+from gossamer.parts.units import told_seconds
 
 
 class Progressing:

@@ -76,6 +76,23 @@ def train(
     scale: Annotated[
         float, typer.Option(help="Of the loss in fp16. Default: 0, dynamic.", rich_help_panel=_WHAT)
     ] = DEFAULTS.scale,
+    norms: Annotated[
+        str,
+        typer.Option(
+            help="Batch norm's statistics: moving averages, fresh (taken before each evaluation), or shared (each "
+            "batch's, of all workers).",
+            rich_help_panel=_WHAT,
+        ),
+    ] = DEFAULTS.norms,
+    decays: Annotated[
+        str, typer.Option(help="What decays: all, or weights (not biases, not norms).", rich_help_panel=_WHAT)
+    ] = DEFAULTS.decays,
+    zero_gamma: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLASS", help="Residual blocks whose last gamma begins at 0, as BasicBlock.", rich_help_panel=_WHAT
+        ),
+    ] = None,
     recipe: Annotated[
         str | None,
         typer.Option(metavar="EXPR", help="A famous one, as sony(base_batch=256).", rich_help_panel=_PACE),

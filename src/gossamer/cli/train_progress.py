@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.cli.screen import aside
-from gossamer.cli.units import told_seconds
+from gossamer.parts.units import told_seconds
 from gossamer.records import summary
 from gossamer.records.tally import Tally
 
@@ -96,12 +96,14 @@ def line(tally: Tally, steps: int, still: float = 0.0) -> Text:
     if not tally.laps:
         return Text("starting the workers", style="dim")
     accuracy = f"  accuracy {tally.evaluations[-1].accuracy:.3f}" if tally.evaluations else ""
+    noise = f"  noise scale {tally.noise.scale:,.0f}" if tally.noise is not None and tally.noise.scale else ""
     quiet = f"  no step for {still:.0f} s" if still > STALLED else ""
     rate = sum(lap.rate for lap in tally.laps.values()) / len(tally.laps)
     return Text.assemble(
         f"step {tally.reached:,.0f}/{steps:,}  {told_seconds(tally.seconds)}  {_rate(rate)} steps/s",
         f"  loss {tally.loss if tally.loss is not None else float('nan'):.3f}",
         f"  exchange {summary.exchange_share(tally.split):.0%}",
+        noise,
         (accuracy, "bold"),
         (quiet, "yellow"),
     )

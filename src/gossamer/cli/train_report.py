@@ -17,7 +17,7 @@ from gossamer.cli.train_request import Request
 from gossamer.cli.train_screen import draw
 from gossamer.cli.train_told import told
 from gossamer.cli.train_verdict import Verdict
-from gossamer.cli.units import told_workers
+from gossamer.parts.units import told_workers
 from gossamer.recipes import portion
 
 
@@ -53,7 +53,8 @@ def plan(request: Request, console: Console) -> None:
     said = request.settings
     named = f"recipe {said.recipe}: " if said.recipe is not None else ""
     smooth = f", labels smoothed by {said.smoothing:g}" if said.smoothing else ""
-    console.print(Text(f"{named}{request.optimizer!r}{smooth}", style="dim"))
+    norms = f", norms {said.norms}" if said.norms != "moving" else ""
+    console.print(Text(f"{named}{request.optimizer!r}{smooth}{norms}", style="dim"))
     table = Table.grid(padding=(0, 3, 0, 0))
     table.add_row("epochs", "batch", "per worker", "steps", "rate")
     for each in request.pace.told():

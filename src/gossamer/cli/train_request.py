@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gossamer.cli import request as asked
+from gossamer.cli.train_model import fitted
 from gossamer.cli.train_settings import DEFAULT, Resolved, Settings
 from gossamer.engine.job import FABRICS
 from gossamer.parts.refusal import Refused, real, whole
@@ -118,6 +119,7 @@ def check(resolved: Resolved, where: Sequence[str]) -> Request:
         pace.check(world.size, said.at_once)
     tasks.smoothed(task, said.smoothing)
     Precision(said.precision, said.scale)
+    filled = fitted(filled, task, strategy)
     return Request(_length(filled, task.size, pace), strategy, world, optimizer, task.size, tags_of(task.model), pace)
 
 

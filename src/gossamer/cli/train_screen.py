@@ -13,7 +13,8 @@ from rich.text import Text
 from gossamer.cli.report_screen import COLOURS
 from gossamer.cli.train_told import advice, even, told_pays, told_truth, why_slow
 from gossamer.cli.train_verdict import Verdict
-from gossamer.cli.units import told_bytes, told_seconds, told_share, told_small, told_workers
+from gossamer.parts.units import told_bytes, told_seconds, told_share, told_small, told_workers
+from gossamer.recipes import told_cost
 
 WIDTH, BAR = 100, 40  # characters: of the box at most, and of the bar in it
 MOST = 6  # events told; the journal has the rest
@@ -60,6 +61,8 @@ def _speed(found: Verdict) -> Iterator[tuple[str, Text]]:
         yield "pays", Text(told_pays(found, found.pays_below))
     if found.request.settings.truth is not None:
         yield "truth", Text(told_truth(found))
+    if found.noise is not None:
+        yield "batch", Text(told_cost(found.noise.large, found.noise.scale))
     if (words := _relaxed(found)) is not None:
         yield "relaxed", Text(words)
     if found.request.world.size > 1 and found.step:

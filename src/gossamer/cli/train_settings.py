@@ -47,6 +47,9 @@ class Settings:
     at_once: int | None = None
     precision: str = "fp32"
     scale: float = 0.0
+    norms: str = "moving"
+    decays: str = "all"
+    zero_gamma: str | None = None
 
 
 NAMES = tuple(each.name for each in fields(Settings))

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from msgspec.structs import asdict
 
 from gossamer.cli.train_verdict import Verdict
-from gossamer.cli.units import told_rate, told_seconds
 from gossamer.parts.payload import Payload
+from gossamer.parts.units import told_rate, told_seconds
 from gossamer.records import Event
 from gossamer.records.summary import Slow
 from gossamer.strategy import AnyStrategy, slots
@@ -109,6 +109,10 @@ def told(found: Verdict) -> dict[str, object]:
         "spread": found.spread,
         "pays_below_bits_per_second": found.pays_below,
         "truth": None if found.truth is None else {**asdict(found.truth), "looks": found.looks},
+        "noise_scale": None if found.noise is None else found.noise.scale,
+        "batch_cost": None
+        if found.noise is None or not found.noise.scale
+        else 1 + found.noise.large / found.noise.scale,
         "slowest": None if slow is None else {**vars(slow), "why": why_slow(slow)},
         "next": advice(found),
         "events": [{"seconds": e.time, "what": e.what, "member": e.member} for e in in_order(found.events)],

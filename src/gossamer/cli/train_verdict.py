@@ -8,7 +8,7 @@ from pathlib import Path
 
 from gossamer.cli.report import SPANS
 from gossamer.cli.train_request import Request
-from gossamer.records import Evaluation, Event, Truth, summary
+from gossamer.records import Evaluation, Event, Noise, Truth, summary
 from gossamer.records.record import SERVED
 from gossamer.records.summary import Slow
 from gossamer.records.tally import Tally
@@ -39,6 +39,7 @@ class Verdict:
     pays_below: float | None  # bits a second of a link below which the codec pays; None where there is none
     truth: Truth | None  # what the last look beside lossy exchanges has shown, the mean over members and buckets
     looks: int
+    noise: Noise | None  # the last look at the gradients' noise; None where they are not averaged as they are
     slow: Slow | None
     spread: float  # the slowest member's own seconds over those of the others
     events: Sequence[Event]
@@ -79,6 +80,7 @@ def verdict(request: Request, folder: Path, tally: Tally, failure: str | None, r
         pays_below=_pays_below(request, split, round(tally.reached)) if tally.steps else None,
         truth=summary.looked([look for looks in tally.truth.values() for look in looks]),
         looks=tally.looks,
+        noise=tally.noise,
         slow=summary.slowest(tally.splits),
         spread=summary.spread(tally.splits),
         events=[event for event in tally.events if event.what != SERVED],

@@ -221,8 +221,9 @@ class Centre:
     def _read(self) -> None:
         """Let my hub be what all have made of it."""
         hub, words = self.hub, self._words
-        hub.version, hub.dropped, hub.spoilt = (int(words[each]) for each in (VERSION, DROPPED, SPOILT))
-        hub.pushes = {m: int(words[PUSHES + m]) for m in range(self.shelf.size) if self._counts(m)}
+        version, dropped, spoilt = (int(words[each]) for each in (VERSION, DROPPED, SPOILT))
+        pushes = {m: int(words[PUSHES + m]) for m in range(self.shelf.size) if self._counts(m)}
+        hub.count(version, dropped, spoilt, pushes)
         for part in self.parts:
             words[STEPPED] |= part.ask(self._kept)
         if self._steps is not None:

@@ -43,6 +43,8 @@ class TrainJob(msgspec.Struct, frozen=True):
     `batches` says the samples of a step, of all workers, by epoch, instead of `batch`; `schedule` how the rate
     goes, and `rule` what it does where the batch changes; forward and backward run in
     `precision`, the loss of fp16 times `scale` (0: dynamic); a worker computes at most `at_once` samples at a time.
+    `norms`: statistics of batch norm (moving, fresh, shared); `decays`: all or weights; `zero_gamma`: the class of the
+    residual blocks whose last gamma begins at 0.
     `resume` is the folder of the checkpoints to go on from, at the newest, or one of them.
     """
 
@@ -75,3 +77,6 @@ class TrainJob(msgspec.Struct, frozen=True):
     at_once: int | None = None
     precision: str = "fp32"
     scale: float = 0.0
+    norms: str = "moving"
+    decays: str = "all"
+    zero_gamma: str | None = None

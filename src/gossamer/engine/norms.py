@@ -38,16 +38,16 @@ class _Sum(torch.autograd.Function):
     """The sum over all workers; so is what flows back."""
 
     @staticmethod
-    def forward(ctx: Any, mine: Tensor) -> Tensor:
-        total = mine.clone()
-        dist.all_reduce(total)
+    def forward(ctx: Any, mine: Tensor, group: dist.ProcessGroup | None) -> Tensor:
+        ctx.group, total = group, mine.clone()
+        dist.all_reduce(total, group=group)
         return total
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> Tensor:
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
         total = slopes[0].contiguous().clone()
-        dist.all_reduce(total)
-        return total
+        dist.all_reduce(total, group=ctx.group)
+        return total, None
 
 
 class SharedBatchNorm(BATCH_NORMS):
@@ -55,6 +55,8 @@ class SharedBatchNorm(BATCH_NORMS):
 
     On a GPU torch's own SyncBatchNorm does the same with fewer kernels.
     """
+
+    group: dist.ProcessGroup | None = None  # those that share it; all, unless told
 
     def _check_input_dim(self, input: Tensor) -> None:
         if input.dim() < 2:
@@ -68,11 +70,11 @@ class SharedBatchNorm(BATCH_NORMS):
         wide = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
         sides = [1, -1] + [1] * (input.dim() - 2)
         count = wide.new_full((1,), input.numel() / input.shape[1])
-        sums: Tensor = _Sum.apply(torch.cat([wide.sum(axes), count]))  # type: ignore[no-untyped-call]
+        sums: Tensor = _Sum.apply(torch.cat([wide.sum(axes), count]), self.group)  # type: ignore[no-untyped-call]
         total = sums[-1].detach()
         mean = sums[:-1] / total
         centred = wide - mean.view(sides)  # squares of what is far from zero would swallow the variance
-        squares: Tensor = _Sum.apply(centred.square().sum(axes))  # type: ignore[no-untyped-call]
+        squares: Tensor = _Sum.apply(centred.square().sum(axes), self.group)  # type: ignore[no-untyped-call]
         var = squares / total
         self._remember(mean.detach(), var.detach() * total / (total - 1).clamp_min(1.0))
         found = centred * (var.view(sides) + self.eps).rsqrt()
@@ -91,17 +93,21 @@ class SharedBatchNorm(BATCH_NORMS):
         self.running_var.lerp_(var.to(self.running_var.dtype), rate)
 
 
-def shared_norms(model: nn.Module) -> nn.Module:
-    """The same model with every batch norm over the batches of all workers; weights and statistics are kept."""
+def shared_norms(model: nn.Module, group: dist.ProcessGroup | None = None) -> nn.Module:
+    """The same model with every batch norm over the batches of all workers; weights and statistics are kept.
+
+    All of them compute in step from then on. They speak in `group`, if there is one.
+    """
     if isinstance(model, BATCH_NORMS) and not isinstance(model, SharedBatchNorm):
         made = SharedBatchNorm(model.num_features, model.eps, model.momentum, model.affine, model.track_running_stats)
         like = next(iter((*model.parameters(), *model.buffers())), torch.empty(0))
         made = made.to(like.device, like.dtype)
+        made.group = group
         made.load_state_dict(model.state_dict())
         made.training = model.training
         for mine, theirs in zip(made.parameters(), model.parameters(), strict=True):
             mine.requires_grad_(theirs.requires_grad)
         return made
     for name, part in model.named_children():
-        setattr(model, name, shared_norms(part))
+        setattr(model, name, shared_norms(part, group))
     return model

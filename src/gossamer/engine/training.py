@@ -19,19 +19,22 @@ from gossamer.engine.loop.average import agreed, averaged, divergence, mean
 from gossamer.engine.loop.checkpoints import Checkpoints
 from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.opening import open_session
-from gossamer.engine.loop.place import join
+from gossamer.engine.loop.place import Place, join
 from gossamer.engine.loop.tell import tell
 from gossamer.engine.lost import MemberLost
+from gossamer.engine.norms import shared_norms
 from gossamer.engine.shared import kernel
+from gossamer.engine.statistics import Statistics
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer, Pace, portion
+from gossamer.recipes.norms import decayed, parts_called, zero_last_gamma
 from gossamer.recipes.precision import LossScale, Precision
 from gossamer.records import Evaluation, Event, Header, Journal, StepRecord
 from gossamer.replica.local import drawing
 from gossamer.replica.states import rates, set_rates
 from gossamer.strategy import parse, parse_trouble
-from gossamer.tasks import Stream, build, evaluate, smoothed
+from gossamer.tasks import Stream, Task, build, evaluate, smoothed
 
 
 class Training:
@@ -41,12 +44,12 @@ class Training:
         torch.set_num_threads(1)
         self.job, self.place = job, join()
         self.world = World(self.place.size, job.seed)
-        self.task = smoothed(build(job.task, job.seed, dict(job.options)), job.smoothing)
+        self.task = _normed(smoothed(build(job.task, job.seed, dict(job.options)), job.smoothing), job, self.place)
         self.model = self.task.model.train()
         self.recipe = Optimizer(job.optimizer, job.rate, job.momentum, job.decay, job.trust)
         self.pace = _pace(job, self.task.size)
         trained = [p for p in self.model.parameters() if p.requires_grad]
-        self.optimizer = self.recipe.build(trained)
+        self.optimizer = self.recipe.build(trained if job.decays == "all" else decayed(self.model, job.decay))
         self.precision = Precision(job.precision, job.scale)
         self.scaler = LossScale(self.precision, trained)
         strategy = parse(job.strategy)
@@ -55,6 +58,7 @@ class Training:
             fabric=job.fabric, seed=job.seed, ours=True, clip=job.clip, truth=job.truth or 0,
         )  # fmt: skip
         self.stream = Stream(self.task.size, job.batch, self.world, None if self.pace is None else self.pace.table)
+        self.statistics = Statistics(self.task, self.stream, self.place.member, fresh=job.norms == "fresh")
         self.course = self.session.courses[0]
         self.journal = Journal(Path(job.folder) / f"journal-{self.place.member}.jsonl", tell)
         self.loss = self._pace = self._slept = 0.0
@@ -63,6 +67,7 @@ class Training:
         self.session.watches.append(self._note)
         self.session.events.append(self._event)
         same = {"task": job.task, "options": job.options, "optimizer": job.optimizer, "batches": job.batches}
+        same["decays"] = job.decays
         kept = Path(job.folder) / "checkpoints"
         self.checkpoints = Checkpoints(self.session, [self.model], kept, job.keep, same, self.session.say)
 
@@ -80,14 +85,15 @@ class Training:
     def _look(self, step: int) -> None:
         """Between two steps: evaluate and save where it is time, and at the end."""
         last = step == self.job.steps
-        if last or step % self.job.evaluate_every == 0:
+        saves = last or step % self.job.save_every == 0
+        if last or step % self.job.evaluate_every == 0 or (saves and self.statistics.fresh):
             try:
                 self._evaluate()
             except MemberLost as lost:
                 if not self.session.survives:
                     raise
                 self.session.say(f"step {step} is not evaluated: {lost}", aloud=False)
-        if last or step % self.job.save_every == 0:
+        if saves:
             self.checkpoints.save(step, beside=self.scaler.state_dict())
         self.course.rested()
 
@@ -105,10 +111,12 @@ class Training:
         if self.pace is not None:
             self._tell_size(step, self.pace)
             self.pace.set(self.optimizer, step)
-        parts = self._parts(self.stream.indices(member, step), step)
+        indices = self.stream.indices(member, step)
+        parts = self._parts(indices, step)
+        self.course.counts(len(indices))
         self.loss = 0.0
-        for number, indices in enumerate(parts, 1):
-            batch = tuple(part[indices].to(device) for part in self.task.train)
+        for number, rows in enumerate(parts, 1):
+            batch = tuple(part[rows].to(device) for part in self.task.train)
             drawn = (step, member + (number - 1) * self.world.size)
             with drawing(device, self.world, drawn), self.precision.casting(device):
                 loss, _, _ = self.task.loss(self.model, batch)
@@ -163,7 +171,10 @@ class Training:
         self.journal.write(Event(time.perf_counter() - self.began, what, member))
 
     def _header(self) -> Header:
-        settings = {"fabric": self.session.carried, "kernel": kernel.in_use(), "route": self.course.route}
+        settings = {
+            "fabric": self.session.carried, "kernel": kernel.in_use(), "route": self.course.route,
+            "hosts": self.place.told_hosts,
+        }  # fmt: skip
         return Header(
             "engine", repr(self.session.strategy), self.world.size, self.job.seed, self.job.task, repr(self.recipe),
             self.job.batch, self.job.steps, settings,
@@ -182,9 +193,11 @@ class Training:
             place, size = met.present.index(self.place.member), len(met.present)
             rows = range(place, len(self.task.test[0]), size)
             loss = right = 0.0
-            if len(rows):
-                held = replace(self.task, test=tuple(part[rows.start :: size] for part in self.task.test))
-                loss, right = evaluate(held, self.model)
+            held = replace(self.task, test=tuple(part[rows.start :: size] for part in self.task.test)) if rows else None
+            with self.statistics.taken(self.course.step, met):
+                if held is not None:
+                    loss, right = evaluate(held, self.model)
+        self.statistics.leave()
         spread = [divergence(strand, agreed(strand, met)) for strand in strands]
         mine = [loss * len(rows), right * len(rows), len(rows), sum(a for a, _ in spread), sum(n for _, n in spread)]
         sums = (mean(met.fabric, torch.tensor(mine, dtype=torch.float64)) * size).tolist()
@@ -195,6 +208,15 @@ class Training:
                 Evaluation(time.perf_counter() - self.began, steps * size, epochs, total / count, correct / count,
                            (apart / max(norm, 1e-300)) ** 0.5)
             )  # fmt: skip
+
+
+def _normed(task: Task, job: TrainJob, place: Place) -> Task:
+    """The task whose model has the norms that the job asks for, to begin with as it says."""
+    if job.zero_gamma is not None:
+        zero_last_gamma(parts_called(task.model, job.zero_gamma))
+    if job.norms != "shared" or place.size == 1 or place.serves:
+        return task
+    return replace(task, model=shared_norms(task.model, place.groups.make()))
 
 
 def _pace(job: TrainJob, samples: int) -> Pace | None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _MASK = 2**64 - 1
 Key = tuple[int, int]  # two words of 32 bits
+Key3 = tuple[int, int, int]  # seed, slot, round
 
 
 def draw(*key: int) -> int:
@@ -24,6 +25,20 @@ def draw(*key: int) -> int:
         word = (word ^ (word >> 27)) * 0x94D049BB133111EB & _MASK
         word ^= word >> 31
     return word
+
+
+def all_below(count: int, size: int, begins: Key3, *ends: int) -> list[int]:
+    """`below(count, *begins, member, *ends)` of every member of so many, at once."""
+    import numpy
+
+    word = numpy.full(size, draw(*begins), numpy.uint64)
+    for number in (numpy.arange(size, dtype=numpy.uint64), *(numpy.array(end & _MASK, numpy.uint64) for end in ends)):
+        word = (word ^ number) * numpy.uint64(0xBF58476D1CE4E5B9)
+        word = (word ^ (word >> numpy.uint64(30))) + numpy.uint64(0x9E3779B97F4A7C15)
+        word = (word ^ (word >> numpy.uint64(27))) * numpy.uint64(0x94D049BB133111EB)
+        word ^= word >> numpy.uint64(31)
+    found: list[int] = (word % numpy.uint64(count)).tolist()
+    return found
 
 
 def below(count: int, *key: int) -> int:

@@ -2,7 +2,7 @@
 
 from gossamer.recipes.batches import Batches, Portion, Timetable, portion
 from gossamer.recipes.borrowed import Borrowed, refuse_odd
-from gossamer.recipes.noise import NoiseScale
+from gossamer.recipes.noise import NoiseScale, told_cost
 from gossamer.recipes.optimizer import Optimizer
 from gossamer.recipes.pace import Pace
 from gossamer.recipes.recipe import Recipe
@@ -30,7 +30,7 @@ __all__ = [
     "LAMB", "LARS", "SLOW_START", "Batches", "Borrowed", "Constant", "Cosine", "Cyclic", "Master", "NoiseScale",
     "OneCycle", "Optimizer", "Pace", "Polynomial", "Precision", "RMSpropToSGD", "Recipe", "Schedule", "Portion",
     "Stairs", "Steps", "Timetable", "VelocitySGD", "Warmup", "decayed", "fresh_statistics",
-    "refuse_odd", "scaled", "sgd_share", "portion", "zero_last_gamma",
+    "refuse_odd", "scaled", "sgd_share", "portion", "told_cost", "zero_last_gamma",
 ]  # fmt: skip
 
 

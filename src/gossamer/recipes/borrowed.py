@@ -93,11 +93,6 @@ class Borrowed:
 
 def refuse_odd(optimizer: torch.optim.Optimizer) -> None:
     """Refuse optimizers whose step needs a closure, or gradients that are not dense."""
-    if type(optimizer).__name__ == "Master":
-        raise Refused(
-            "prepare: Master keeps weights of its own, and would not hear what others make of them",
-            "32-bit weights, and Precision('fp16').casting(...) around forward",
-        )
     if type(optimizer).__name__ in ("LBFGS", "SparseAdam"):
         raise Refused(f"prepare: {type(optimizer).__name__} needs a closure or sparse gradients", "another optimizer")
 

@@ -39,10 +39,11 @@ def you(base_batch: int = 0, epochs: float = 90.0, rate: float = 1.0, trust: flo
 
 
 def akiba(base_batch: int = 0, epochs: float = 90.0, rate: float = 0.1) -> Recipe:
-    """PFN's 15 minutes: RMSprop becomes SGD around epoch 10, and the rate starts slowly (half of it for 40 epochs)."""
+    """PFN's 15 minutes: RMSprop becomes SGD around epoch 10, the rate starts slowly (half of it for 40 epochs), and
+    batch norm has no moving averages."""
     e = _stretched(epochs)
     slow = Stairs(tuple((start * e, factor) for start, factor in SLOW_START.stairs))
-    return Recipe(Optimizer("rmsprop_to_sgd", rate, 0.9, 1e-4), slow, epochs, 256, 32768, base_batch)
+    return Recipe(Optimizer("rmsprop_to_sgd", rate, 0.9, 1e-4), slow, epochs, 256, 32768, base_batch, norms="fresh")
 
 
 def jia(base_batch: int = 0, epochs: float = 90.0, rate: float = 1.0, trust: float = 0.01) -> Recipe:
@@ -50,7 +51,7 @@ def jia(base_batch: int = 0, epochs: float = 90.0, rate: float = 1.0, trust: flo
     e = _stretched(epochs)
     return Recipe(
         Optimizer("lars", rate, 0.9, 1e-4, trust), Warmup(5.0 * e, 0.0, Polynomial(2.0)), epochs, 0, 65536, base_batch,
-        strategy="half",
+        strategy="half", decays="weights",
     )  # fmt: skip
 
 
@@ -62,11 +63,12 @@ def sony(
     smoothing: float = 0.1,
     grow: float = 1 / 3,
 ) -> Recipe:
-    """Sony's 122 seconds: LARS, label smoothing, and a batch that doubles when `grow` of the run is over."""
+    """Sony's 122 seconds: LARS, label smoothing, a batch that doubles when `grow` of the run is over, and batch norm
+    without moving averages."""
     e = _stretched(epochs)
     return Recipe(
         Optimizer("lars", rate, 0.9, 5e-5, trust), Warmup(5.0 * e, 0.0, Polynomial(2.0)), epochs, 0, 34816, base_batch,
-        ((0.0, 1), (grow * epochs, 2)), "constant", smoothing, "half",
+        ((0.0, 1), (grow * epochs, 2)), "constant", smoothing, "half", "fresh",
     )  # fmt: skip
 
 
@@ -87,7 +89,7 @@ class Entry:
     @property
     def sentence(self) -> str:
         """What it does."""
-        return (self.make.__doc__ or "").strip()
+        return " ".join((self.make.__doc__ or "").split())
 
 
 FAMOUS: dict[str, Entry] = {
@@ -96,12 +98,12 @@ FAMOUS: dict[str, Entry] = {
         Entry("goyal", goyal, "decay and Nesterov's momentum are ours"),
         Entry("smith", smith, "the moments, rate and decay are ours"),
         Entry("you", you, "trust, rate and decay are ours"),
-        Entry("akiba", akiba, "the constants of both warm-ups are as we remember them"),
+        Entry("akiba", akiba, "the constants of both warm-ups, and its batch norm, are as we remember them"),
         Entry("jia", jia, "trust, rate, decay and schedule are ours"),
         Entry(
             "sony",
             sony,
-            "rate, decay, warm-up, schedule and the moment of growth are ours; trust and smoothing remembered",
+            "rate, decay, warm-up, schedule and the moment of growth are ours; trust, smoothing and norms remembered",
         ),
     )
 }

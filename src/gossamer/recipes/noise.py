@@ -7,7 +7,7 @@ tr(S) / |G|^2. A batch of that many samples needs twice the samples that the sma
 
 from __future__ import annotations
 
-from gossamer.parts.refusal import Refused, real, whole
+from gossamer.parts.refusal import Refused, real
 
 
 class NoiseScale:
@@ -18,12 +18,14 @@ class NoiseScale:
         self._decay, self._weight = decay, 0.0
         self._signal = self._noise = 0.0
 
-    def saw(self, small: int, small_square: float, large: int, large_square: float) -> None:
+    def saw(self, small: float, small_square: float, large: int, large_square: float) -> None:
         """A step: the mean over workers of the squared norm of their own gradient of `small` samples, and the squared
         norm of the average of all, of `large` samples."""
-        whole("NoiseScale", "small", small, 1)
+        real("NoiseScale", "small", small, 1.0, 1e18)
         if large <= small:
-            raise Refused(f"NoiseScale: {large} samples of all are no more than {small} of one", "two workers or more")
+            raise Refused(
+                f"NoiseScale: {large} samples of all are no more than {small:g} of one", "two workers or more"
+            )
         signal = (large * large_square - small * small_square) / (large - small)
         noise = (small_square - large_square) / (1 / small - 1 / large)
         self._weight = self._decay * self._weight + 1.0 - self._decay
@@ -44,7 +46,11 @@ class NoiseScale:
 
     def told(self, batch: int) -> str:
         """In words."""
-        cost, scale = self.cost(batch), self.scale
-        if cost is None or scale is None:
-            return "the noise scale is not known yet"
-        return f"your batch of {batch:,} costs {cost:.1f}x the samples (noise scale {scale:,.0f})"
+        return told_cost(batch, self.scale)
+
+
+def told_cost(batch: int, scale: float | None) -> str:
+    """What a noise scale says of a batch, in words."""
+    if scale is None:
+        return "the noise scale is not known yet"
+    return f"your batch of {batch:,} costs {1.0 + batch / scale:.1f}x the samples (noise scale {scale:,.0f})"

@@ -26,18 +26,42 @@ def decayed(model: nn.Module, decay: float) -> list[dict[str, Any]]:
     return [group for group in groups if group["params"]]
 
 
+def parts_called(model: nn.Module, kind: str) -> list[nn.Module]:
+    """A model's parts of a class by its name, as BasicBlock; refused where there is none with a norm that has gamma."""
+    found = [part for part in model.modules() if type(part).__name__ == kind and _gammas(part)]
+    if not found:
+        holders = [part for part in model.modules() if any(isinstance(own, NORMS) for own in part.children())]
+        names = dict.fromkeys(type(part).__name__ for part in holders if type(part) is not nn.Sequential)
+        raise Refused(f"zero-gamma: the model has no part {kind!r} with a norm in it", ", ".join(names) or None)
+    return found
+
+
 def zero_last_gamma(blocks: Iterable[nn.Module]) -> int:
     """Let the last norm of each residual block begin with gamma 0, so that the block begins as the identity.
 
     `blocks` are the residual blocks, as `[m for m in model.modules() if isinstance(m, BasicBlock)]`; how many had one.
+    A norm inside a part of the block (a shortcut) counts only where the block has none of its own.
     """
     found = 0
     for block in blocks:
-        norms = [part for part in block.modules() if isinstance(part, NORMS) and part.weight is not None]
-        if norms:
-            nn.init.zeros_(norms[-1].weight)
+        if norms := _gammas(block):
+            nn.init.zeros_(norms[-1])
             found += 1
     return found
+
+
+def _gammas(block: nn.Module) -> list[nn.Parameter]:
+    """Of the norms that a block holds itself, or else of all inside it."""
+    own, inside = (
+        [part.weight for part in parts if isinstance(part, NORMS) and part.weight is not None]
+        for parts in (block.children(), block.modules())
+    )
+    return own or inside
+
+
+def keeping(model: nn.Module) -> list[nn.modules.batchnorm._BatchNorm]:
+    """The batch norms of a model that keep statistics."""
+    return [part for part in model.modules() if isinstance(part, BATCH_NORMS) and part.track_running_stats]
 
 
 @contextmanager
@@ -52,7 +76,7 @@ def fresh_statistics(
     Each worker gives batches of its own. `average` is the mean of a tensor over workers; unless told there is one of
     them (`gossamer.fresh_statistics` knows the others). What was there before comes back.
     """
-    norms = [part for part in model.modules() if isinstance(part, BATCH_NORMS) and part.track_running_stats]
+    norms = keeping(model)
     if not norms:
         raise Refused("fresh_statistics: the model has no batch norm that keeps statistics", "evaluate it as it is")
     before = [(norm, norm.momentum, [each.clone() for each in norm.buffers()]) for norm in norms]
@@ -69,13 +93,7 @@ def fresh_statistics(
                 seen += 1
         if not seen:
             raise Refused("fresh_statistics: there is no batch to take them from")
-        mean = average or (lambda tensor: tensor)
-        for norm in norms:
-            assert norm.running_mean is not None and norm.running_var is not None
-            centre = mean(norm.running_mean.clone())
-            apart = (norm.running_mean - centre).square()
-            norm.running_var.copy_(mean(norm.running_var + apart))  # of all samples as one batch
-            norm.running_mean.copy_(centre)
+        _pool(norms, average or (lambda tensor: tensor))
         for part, was in modes:
             part.training = was
         yield
@@ -86,3 +104,15 @@ def fresh_statistics(
             norm.momentum = momentum
             for buffer, was_there in zip(norm.buffers(), kept, strict=True):
                 buffer.copy_(was_there)
+
+
+@torch.no_grad()
+def _pool(norms: list[nn.modules.batchnorm._BatchNorm], mean: Callable[[Tensor], Tensor]) -> None:
+    """Means and variances of all workers' samples as one batch, in two averages for all norms together."""
+    means, spreads = ([getattr(norm, name) for norm in norms] for name in ("running_mean", "running_var"))
+    mine = torch.cat([each.double() for each in means])
+    centre = mean(mine)
+    spread = mean(torch.cat([each.double() for each in spreads]) + (mine - centre).square())
+    sizes = [len(each) for each in means]
+    for kept, pooled in ((means, centre), (spreads, spread)):
+        torch._foreach_copy_(kept, pooled.split_with_sizes(sizes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gossamer.parts.merge import Share
 from gossamer.parts.refusal import Refused, real
@@ -22,7 +22,7 @@ BY_TENSOR = ("lars", "lamb")  # whose step of one number depends on its whole te
 class Optimizer(Value):
     """`sgd`, `nesterov`, `lars` and `rmsprop_to_sgd` use `momentum`; `adam`, `adamw` and `lamb` keep torch's own betas.
 
-    `trust` is LARS's. What `lars` and `lamb` do not decay, biases and norms, the others do.
+    `trust` is LARS's. What `lars` and `lamb` do not decay, biases and norms, the others do, unless a group says no.
     """
 
     name: str = "sgd"
@@ -43,11 +43,11 @@ class Optimizer(Value):
         if self.name == "nesterov" and not self.momentum:
             raise Refused("optimizer: nesterov without momentum is plain sgd", "momentum=0.9")
 
-    def build(self, parameters: Iterable[torch.Tensor]) -> torch.optim.Optimizer:
-        """The torch optimizer over `parameters`."""
+    def build(self, parameters: Iterable[torch.Tensor | dict[str, Any]]) -> torch.optim.Optimizer:
+        """The torch optimizer over `parameters`, or over groups of them with settings of their own."""
         import torch
 
-        given = list(parameters)
+        given: Any = list(parameters)
         if self.name == "lars":
             from gossamer.recipes.lars import LARS
 

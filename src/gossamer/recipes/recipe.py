@@ -20,12 +20,15 @@ from gossamer.recipes.schedule import Schedule
 
 LEAST = 8  # samples for each worker, where the published share of the data would be fewer
 RULES = ("linear", "constant")  # what the rate does where the batch changes
+NORMS = ("moving", "fresh", "shared")  # statistics of batch norm: averages over time, taken anew, of all workers
+DECAYS = ("all", "weights")  # what decays: weights without biases and norms
 
 
 @dataclass(frozen=True, repr=False)
 class Recipe(Value):
     """`rate` is of the optimizer at its height for a step of `per` samples, or with 0 for any; `batches`: moments, as
-    epochs, and how many times the first batch from there on; `rule`: what the rate does where the batch changes."""
+    epochs, and how many times the first batch from there on; `rule`: what the rate does where the batch changes;
+    `norms`: which statistics batch norm has, where the model has any; `decays`: all of the model, or weights alone."""
 
     optimizer: Optimizer
     schedule: Schedule
@@ -37,6 +40,8 @@ class Recipe(Value):
     rule: str = "linear"
     smoothing: float = 0.0
     strategy: str = "allreduce"
+    norms: str = "moving"
+    decays: str = "all"
 
     def __post_init__(self) -> None:
         kind("recipe", "optimizer", self.optimizer, Optimizer)
@@ -47,6 +52,9 @@ class Recipe(Value):
         real("recipe", "smoothing", self.smoothing, 0.0, 1.0, open_high=True)
         if self.rule not in RULES:
             raise Refused(f"recipe: there is no rule {self.rule!r} for the rate", " or ".join(RULES))
+        for name, words in (("norms", NORMS), ("decays", DECAYS)):
+            if getattr(self, name) not in words:
+                raise Refused(f"recipe: there are no {name} {getattr(self, name)!r}", " or ".join(words))
         self.schedule.check(self.epochs)
 
     def first(self, samples: int, workers: int) -> int:
@@ -66,7 +74,7 @@ class Recipe(Value):
             "strategy": self.strategy, "optimizer": self.optimizer.name, "rate": rate,
             "momentum": self.optimizer.momentum, "decay": self.optimizer.decay, "trust": self.optimizer.trust,
             "schedule": repr(self.schedule), "batches": written(sizes), "rule": self.rule, "epochs": self.epochs,
-            "smoothing": self.smoothing,
+            "smoothing": self.smoothing, "norms": self.norms, "decays": self.decays,
         }  # fmt: skip
 
 

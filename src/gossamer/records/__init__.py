@@ -2,7 +2,7 @@
 
 from gossamer.records.journal import Journal, read
 from gossamer.records.note import Note
-from gossamer.records.record import SERVED, STILL, Evaluation, Event, Header, Record, StepRecord, Truth
+from gossamer.records.record import SERVED, STILL, Evaluation, Event, Header, Noise, Record, StepRecord, Truth
 
 __all__ = [
     "SERVED",
@@ -11,6 +11,7 @@ __all__ = [
     "Event",
     "Header",
     "Journal",
+    "Noise",
     "Note",
     "Record",
     "StepRecord",

@@ -43,12 +43,24 @@ class Truth(msgspec.Struct, frozen=True):
     lowest: float
 
 
+class Noise(msgspec.Struct, frozen=True):
+    """A look at gradients before and after they were averaged: the mean over members of the squared norm of their own,
+    of `small` samples, and that of the average of all `large`; `scale` is the noise scale by all looks so far."""
+
+    small: float
+    small_square: float
+    large: int
+    large_square: float
+    scale: float | None
+
+
 class StepRecord(msgspec.Struct, frozen=True, tag="step", tag_field="kind"):
     """One step of one member: when it ended, its loss, where its seconds went, its bytes slot by slot.
 
     `sent` counts the buffers that left this member since its last record, those it served to others included;
     `crossed` is what of them left its host.
     `torn` counts partners that changed while they were read. `truth`: what a look beside lossy exchanges has shown.
+    `noise`: what a look at the gradients' noise has shown, which was made in the step before.
     `staleness` is how many versions (hub) or steps (peer, delay) old the oldest thing used was.
     """
 
@@ -64,6 +76,7 @@ class StepRecord(msgspec.Struct, frozen=True, tag="step", tag_field="kind"):
     crossed: dict[int, int] = {}
     torn: int = 0
     truth: list[Truth] = []
+    noise: list[Noise] = []
 
 
 class Evaluation(msgspec.Struct, frozen=True, tag="evaluation", tag_field="kind"):

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import isfinite
 
-from gossamer.records.record import Evaluation, Event, Header, Record, StepRecord, Truth
+from gossamer.records.record import Evaluation, Event, Header, Noise, Record, StepRecord, Truth
 
 WINDOW, MARKS = 1.0, 4  # seconds between the marks a rate is taken over, and how many
 
@@ -57,6 +57,7 @@ class Tally:
         self.staleness: Counter[int] = Counter()
         self.dropped = self.torn = self.looks = 0
         self.truth: dict[int, list[Truth]] = {}  # by member, what its last look beside lossy exchanges has shown
+        self.noise: Noise | None = None  # the last look at the gradients' noise
         self._lost: dict[int, Lap] = {}  # of members that died, while the others go on
         self._served = 0  # bytes that left a member after its last step
 
@@ -90,6 +91,7 @@ class Tally:
         if record.truth:
             self.looks += record.member == min(self.laps)
             self.truth[record.member] = record.truth
+        self.noise = record.noise[-1] if record.noise else self.noise
         self._sound(record.loss, record.step)
 
     def _sound(self, loss: float, step: int) -> None:

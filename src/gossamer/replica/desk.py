@@ -8,10 +8,10 @@ from torch import Tensor
 
 from gossamer.parts.merge import Adopt
 from gossamer.parts.payload import Payload
-from gossamer.parts.refusal import Refused
-from gossamer.parts.selection import Named, Tag
+from gossamer.parts.selection import Tag
 from gossamer.replica.layout import Chosen
-from gossamer.strategy import AnyStrategy, Exchange, Staged, spells
+from gossamer.strategy import Exchange
+from gossamer.strategy.suits import places
 
 
 @dataclass(frozen=True)
@@ -52,37 +52,6 @@ class Desk:
 
 
 def carried(exchange: Exchange, tags: tuple[Tag, ...]) -> Chosen:
-    """The tensors of a model that an exchange carries.
-
-    None is a mistake where tensors were named, and where somebody keeps them for others. A model without large
-    matrices, say, has nothing for the exchange of those, and that one rests.
-    """
-    chosen, kept = Chosen(tags, exchange.where), exchange.hub or exchange.meets
-    if not chosen.places and (kept or isinstance(exchange.where, Named)):
-        raise Refused(f"{exchange.where!r} chooses none of the model's tensors", "where=Everything()")
-    return chosen
-
-
-def resting(strategy: AnyStrategy, desks: list[Desk]) -> frozenset[int]:
-    """The slots whose exchanges carry nothing; refuses a spell of them alone, in which members would never meet."""
-    rest = frozenset(slot for slot, desk in enumerate(desks) if not desk.chosen.places)
-    for exchanges in spells(strategy):
-        if all(slot in rest for slot, _ in exchanges):
-            chosen = ", ".join(dict.fromkeys(repr(ex.where) for _, ex in exchanges))
-            raise Refused(f"{chosen} chooses none of the model's tensors", "where=Everything()")
-    return rest
-
-
-def check_agreed(strategy: AnyStrategy, desks: list[Desk]) -> None:
-    """Refuse deltas of tensors on which the members do not agree when their spell begins."""
-    if not isinstance(strategy, Staged):
-        return
-    switch = len(strategy.first.exchanges)
-    mixed = {place for desk in desks[:switch] if desk.exchange.agrees for place in desk.chosen.places}
-    for desk in desks[switch:]:
-        where, alone = desk.exchange.where, set(desk.chosen.places) - mixed
-        if desk.exchange.payload is Payload.DELTAS and alone:
-            raise Refused(
-                f"Staged: deltas count from an agreement, and the first strategy never mixes all of {where!r}",
-                "payload=PARAMETERS",
-            )
+    """The tensors of a model that an exchange carries, refused where there must be some."""
+    places(exchange, tags)
+    return Chosen(tags, exchange.where)

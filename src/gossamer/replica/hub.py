@@ -12,13 +12,13 @@ from torch import Tensor
 from gossamer.parts.codec import Block, Wire, decoded
 from gossamer.parts.merge import Told
 from gossamer.parts.payload import Payload
-from gossamer.parts.synchrony import Late
 from gossamer.parts.world import World
 from gossamer.replica.desk import Answer
 from gossamer.replica.layout import Chosen
 from gossamer.replica.states import put, taken
 from gossamer.replica.stretch import Stretch
 from gossamer.strategy import Exchange
+from gossamer.strategy.rounds import Contribution, Rounds
 
 
 class Builder(Protocol):
@@ -43,15 +43,6 @@ class Builder(Protocol):
 
 
 @dataclass
-class _Waiting:
-    member: int
-    round: int
-    staleness: int
-    dropped: bool
-    before: Tensor | None = None  # what it is answered with instead of the centre as it will be
-
-
-@dataclass
 class Hub:
     """The centre of one slot, or a shard of it: a stretch of what is chosen, of which it alone is told.
 
@@ -63,8 +54,6 @@ class Hub:
     centre: Tensor
     world: World
     optimizer: Builder
-    version: int = 0
-    dropped: int = 0
     spoilt: int = 0  # rounds that were not applied, for they held a NaN or an infinity
     memory: dict[str, Tensor] = field(default_factory=dict)
     lies: bool = False  # the centre lies where others look at it: it is neither copied to begin with, nor to answer
@@ -74,70 +63,70 @@ class Hub:
         self.views = self.chosen.views(self.centre)
         placed = list(zip(self.chosen.places, self.views, strict=True))
         self.steps = self.optimizer.over_places(placed) if self.exchange.updates_at_hub else None
-        self._told: list[tuple[_Waiting, Tensor]] = []  # in order of arrival
-        self.pushes = dict.fromkeys(range(self.world.size), 0)
-        self._waiting: list[_Waiting] = []
+        self.rounds = Rounds(self.exchange, self.world, self._close)
+        self._values: dict[int, Tensor] = {}  # what was said, and is not counted in yet, by contribution
+        self._before: dict[int, Tensor] = {}  # what some are answered with instead of the centre as it will be
         compared = range(self.world.size) if self.exchange.merge.compares else ()
         self.known = {member: self.centre.clone() for member in compared}  # what each member last heard
-        self._resting: set[int] = set()
-        self.holding = False  # answers are held back: several pushes come in the same moment
 
     def push(self, member: int, round: int, wire: Wire) -> list[tuple[int, Answer]]:
         """Take what `member` says about `round`; answer everybody who need not wait any longer."""
-        if member not in self.pushes:  # it left while this was under way
+        fresh = self.rounds.told(member, round)
+        if fresh is None:  # it left while this was under way
             return []
-        ex = self.exchange
-        late = ex.synchrony.late is Late.DROP and round < self.version
-        waiting = _Waiting(member, round, max(0, self.version - round), late)
-        value = decoded(ex.codec, wire, Block(self.centre, self.chosen.shapes))
-        self.pushes[member] += 1
-        self._resting.discard(member)
-        self._waiting.append(waiting)
-        if late:
-            self.dropped += 1
-            if ex.merge.answers_with_before:  # a pull that moves no centre must not move the member either
-                waiting.before = _kept(value, wire)
-        else:
-            self._told.append((waiting, value))
-        self._close_rounds()
-        if self._told and self._told[-1][0] is waiting:  # its round is still open
-            self._told[-1] = (waiting, _kept(value, wire))
+        value = decoded(self.exchange.codec, wire, Block(self.centre, self.chosen.shapes))
+        if not fresh.dropped:
+            self._values[id(fresh)] = value
+        elif self.exchange.merge.answers_with_before:  # a pull that moves no centre must not move the member either
+            self._before[id(fresh)] = _kept(value, wire)
+        self.rounds.settle()
+        if id(fresh) in self._values:  # its round is still open
+            self._values[id(fresh)] = _kept(value, wire)
         return self.free()
 
     def leave(self, member: int) -> list[tuple[int, Answer]]:
         """A member is gone: nobody waits for it any longer."""
-        self.pushes.pop(member, None)
-        self._waiting = [w for w in self._waiting if w.member != member]
-        self._resting.discard(member)
-        if self._resting >= self.pushes.keys():
-            self._resting.clear()
-        self._close_rounds()
+        self.rounds.leave(member)
         return self.free()
 
     def rest(self, member: int) -> list[tuple[int, Answer]]:
         """A member goes where all members meet: rounds close without it until it pushes again, or all are there."""
-        self._resting.add(member)
-        if self._resting >= self.pushes.keys():
-            self._resting.clear()
-        self._close_rounds()
+        self.rounds.rest(member)
         return self.free()
 
     def free(self) -> list[tuple[int, Answer]]:
-        """The answers that are due: the slowest first, so that nobody hears that it caught up before it has."""
-        if self.holding:
-            return []
-        ready = sorted((w for w in self._waiting if self._may_go(w)), key=lambda w: self.pushes[w.member])
-        self._waiting = [w for w in self._waiting if not self._may_go(w)]
-        copied = not self.lies and any(w.before is None for w in ready)
+        """The answers that are due."""
+        ready = self.rounds.free()
+        copied = not self.lies and any(id(each) not in self._before for each in ready)
         now = self.centre.clone() if copied else self.centre
-        answers = [(w, now if w.before is None else w.before) for w in ready]
-        for waiting, values in answers if self.known else ():
-            self.known[waiting.member].copy_(values)
-        return [(w.member, Answer(values, self.version, w.staleness, w.dropped)) for w, values in answers]
+        answers = [(each, self._before.pop(id(each), now)) for each in ready]
+        for each, values in answers if self.known else ():
+            self.known[each.member].copy_(values)
+        return [(each.member, Answer(values, self.version, each.staleness, each.dropped)) for each, values in answers]
+
+    @property
+    def version(self) -> int:
+        """How many rounds were closed."""
+        return self.rounds.version
+
+    @property
+    def dropped(self) -> int:
+        """Contributions that came too late."""
+        return self.rounds.dropped
+
+    @property
+    def pushes(self) -> dict[int, int]:
+        """By member, how often it has spoken."""
+        return self.rounds.pushes
+
+    def count(self, version: int, dropped: int, spoilt: int, pushes: dict[int, int]) -> None:
+        """Go on from these counts."""
+        self.spoilt = spoilt
+        self.rounds.count(version, dropped, pushes)
 
     def state(self) -> dict[str, Any]:
         """All that must outlive it, at a moment when nobody waits for an answer."""
-        told = [(w.member, w.round, w.staleness, value) for w, value in self._told]
+        told = [(each.member, each.round, each.staleness, self._values[id(each)]) for each in self.rounds.said]
         steps = None if self.steps is None else taken(self.steps, self.views)
         counts = (self.version, self.dropped, self.spoilt)
         return {"bounds": list(self.chosen.bounds), "centre": self.centre, "counts": counts,
@@ -152,54 +141,26 @@ class Hub:
         if self.steps is not None and state["steps"] is not None:
             put(self.steps, self.views, state["steps"])
         if state["pushes"].keys() == self.pushes.keys():
-            self.version, self.dropped, self.spoilt = state["counts"]
-            self.pushes = dict(state["pushes"])
+            version, dropped, spoilt = state["counts"]
+            self.count(version, dropped, spoilt, dict(state["pushes"]))
             for member, tensor in state["known"].items():
                 self.known[member].copy_(tensor)
-            self._told = [(_Waiting(m, round, stale, False), v.to(device)) for m, round, stale, v in state["told"]]
+            said = [Contribution(member, round, stale, False) for member, round, stale, _ in state["told"]]
+            self._values = {id(each): told[3].to(device) for each, told in zip(said, state["told"], strict=True)}
+            self.rounds.said = said
         else:
             for known in self.known.values():
                 known.copy_(self.centre)
 
-    def _may_go(self, waiting: _Waiting) -> bool:
-        bound = self.exchange.synchrony.staleness
-        if bound is None:
-            return True
-        if bound == 0 and self.exchange.synchrony.late is Late.DROP:  # its round is closed, with it or without it
-            return self.version > waiting.round
-        slowest = min(self.pushes.values(), default=0)
-        return self.pushes.get(waiting.member, 0) - slowest <= bound
-
-    def _close_rounds(self) -> None:
-        """Close rounds as long as enough is there; what was said about a later round waits for it."""
-        while self._complete(now := [said for said in self._told if said[0].round <= self.version]):
-            self._told = [said for said in self._told if said[0].round > self.version]
-            if self.exchange.merge.answers_with_before:
-                before = self.centre.clone()
-                for waiting, _ in now:
-                    waiting.before = before
-            self._close([self._weighed(*said) for said in sorted(now, key=lambda said: said[0].member)])
-
-    def _complete(self, now: list[tuple[_Waiting, Tensor]]) -> bool:
-        """Whether a round may close: everybody alive is in, or as many as the quorum asks for."""
-        if not now:
-            return False
-        if self.exchange.synchrony.quorum is None:
-            return self.pushes.keys() <= {waiting.member for waiting, _ in now}
-        present = len(self.pushes.keys() - self._resting)
-        return len(now) >= min(self.exchange.synchrony.closes(self.world.size), present)
-
-    def _weighed(self, waiting: _Waiting, value: Tensor) -> Tensor:
-        """What a contribution is worth now that it is counted."""
-        told = Told(waiting.staleness, self.centre, self.known.get(waiting.member, self.centre))
-        return self.exchange.merge.weighed(value, told, self.memory)
-
-    def _close(self, values: list[Tensor]) -> None:
+    def _close(self, now: list[Contribution]) -> None:
         """Sum a round up, in member order so that every run adds alike, and step."""
+        if self.exchange.merge.answers_with_before:
+            before = self.centre.clone()
+            self._before.update((id(each), before) for each in now)
+        values = [self._weighed(each, self._values.pop(id(each))) for each in now]
         mean = torch.stack(values).mean(0) if len(values) > 1 else values[0]
         if not torch.isfinite(mean.sum()):  # one NaN would be everybody's; a sum that overflows is no better
             self.spoilt += 1
-            self.version += 1
             return
         share = len(values) / self.world.size
         made = self.exchange.merge.hub(self.centre, mean, self.memory, share)
@@ -210,7 +171,11 @@ class Hub:
                 self.centre.add_(made)
             case Payload.PARAMETERS:
                 self.centre.copy_(made)
-        self.version += 1
+
+    def _weighed(self, each: Contribution, value: Tensor) -> Tensor:
+        """What a contribution is worth now that it is counted."""
+        told = Told(each.staleness, self.centre, self.known.get(each.member, self.centre))
+        return self.exchange.merge.weighed(value, told, self.memory)
 
     def _step(self, gradient: Tensor) -> None:
         assert self.steps is not None

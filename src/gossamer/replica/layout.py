@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from gossamer.parts.refusal import Refused
 from gossamer.parts.selection import Selection, Tag
+from gossamer.strategy.buckets import parted
 
 
 class Chosen:
@@ -34,17 +35,9 @@ class Chosen:
         """All of those chosen, as a stretch of them would say it."""
         return 0, self.count
 
-    def cut(self, nbytes: int) -> list[Chosen]:
-        """The same tensors in buckets of at least `nbytes`, the last tensors first, as their gradients come."""
-        buckets: list[list[int]] = [[]]
-        held = 0
-        for place in reversed(self.places):
-            if held >= nbytes:
-                buckets.append([])
-                held = 0
-            buckets[-1].insert(0, place)
-            held += self._tags[place].bytes
-        return [self.part(tuple(places)) for places in buckets]
+    def parted(self, later: int) -> list[Chosen]:
+        """A small first bucket that leaves early, then larger ones."""
+        return [self.part(places) for places in parted(self._tags, self.places, later)]
 
     def part(self, places: tuple[int, ...]) -> Chosen:
         """Some of the same tensors."""

@@ -14,10 +14,11 @@ from gossamer.parts.codec import Block, Heard, Mean, Wire, alone
 from gossamer.parts.payload import Payload
 from gossamer.parts.topology import hears
 from gossamer.parts.world import World
-from gossamer.replica.desk import Answer, Desk, carried, check_agreed, resting
+from gossamer.replica.desk import Answer, Desk, carried
 from gossamer.replica.layout import Chosen, Layout
 from gossamer.replica.looks import Looks, widened
-from gossamer.strategy import AnyStrategy, Phase, Send, Settle, at, company, phases, since, slots, spells
+from gossamer.strategy import AnyStrategy, Phase, Send, Settle, at, phases, since, slots
+from gossamer.strategy.suits import suits
 
 T = TypeVar("T")
 
@@ -44,10 +45,7 @@ class Replica:
         self._fresh = [False] * len(layout.tags)
         self._ahead: list[Desk] = []  # those that look ahead for this step's gradient
         self._shared = any(desk.exchange.topology.trades for desk in self.desks)  # others may write to the parameters
-        for exchanges in spells(strategy):
-            company.check_tensors([(ex, self.desks[slot].chosen.places) for slot, ex in exchanges])
-        check_agreed(strategy, self.desks)
-        self.resting = resting(strategy, self.desks)
+        self.resting = suits(strategy, layout.tags)
 
     def phases(self, step: int) -> Iterator[Phase]:
         """The step in order, but for exchanges that carry none of this model's tensors."""

@@ -1,4 +1,4 @@
-"""The imagined run: real numbers in virtual time. Names load when asked for, so that a cluster needs no torch."""
+"""The imagined run: real numbers in virtual time. Names load when asked for, so that what needs no torch loads none."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gossamer.sim.cluster import Cluster
+    from gossamer.sim.machines import Machines
     from gossamer.sim.plan import Outcome, Plan
     from gossamer.sim.rehearse import Rehearsal
 
-__all__ = ["Cluster", "Outcome", "Plan", "Rehearsal"]
-_HOMES = {"Cluster": "cluster", "Outcome": "plan", "Plan": "plan", "Rehearsal": "rehearse"}
+__all__ = ["Machines", "Outcome", "Plan", "Rehearsal"]
+_HOMES = {"Machines": "machines", "Outcome": "plan", "Plan": "plan", "Rehearsal": "rehearse"}
 
 
 def __getattr__(name: str) -> Any:

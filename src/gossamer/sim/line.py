@@ -51,10 +51,10 @@ class Line:
     def answered(self, answers: Sequence[tuple[int, Answer]], now: float) -> list[int]:
         """Answers leave the hub for these members."""
         for member, answer in answers:
-            nbytes, cluster = answer.values.nbytes, self.links.cluster
+            nbytes, machines = answer.values.nbytes, self.links.machines
             time = self.links.carry(self.name, member, nbytes, now)
-            there = prices.message(cluster, self._pushed[member].popleft())
-            transfer = there.seconds + prices.message(cluster, nbytes).seconds
+            there = prices.message(machines, self._pushed[member].popleft())
+            transfer = there.seconds + prices.message(machines, nbytes).seconds
             self._replies.setdefault(member, deque()).append(Reply(time, transfer, answer))
         return [member for member, _ in answers]
 

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from gossamer.sim import prices
-from gossamer.sim.cluster import Cluster
+from gossamer.sim.machines import Machines
 from gossamer.sim.prices import Price
 
 
@@ -31,13 +31,13 @@ def _lanes() -> dict[Hashable, Lane]:
 class Links:
     """Every end's lanes: an end is a worker's number, or whatever names a hub."""
 
-    cluster: Cluster
+    machines: Machines
     _out: dict[Hashable, Lane] = field(default_factory=_lanes)
     _into: dict[Hashable, Lane] = field(default_factory=_lanes)
 
     def carry(self, source: Hashable, to: Hashable, nbytes: int, now: float) -> float:
         """When a message is heard: it leaves once the sender's way out is free, and comes in once the hearer's is."""
-        price = prices.message(self.cluster, nbytes)
+        price = prices.message(self.machines, nbytes)
         left = self._out[source].take(now, price.busy)
         return self._into[to].take(left - price.busy, price.busy) + price.latency
 

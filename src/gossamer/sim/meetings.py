@@ -54,14 +54,14 @@ class Meetings:
             return
         shown = {other: everyone.replicas[other].shown(slot) for other in partners}
         everyone.replicas[member].pull(slot, weights, shown)
-        latency = everyone.links.cluster.latency
+        latency = everyone.links.machines.latency
         heard, transfer = began, latency
         for other, tensor in shown.items():
             everyone.notes[other].send(slot, tensor.nbytes)
             note.hear(slot, tensor.nbytes)
             note.aged(step - everyone.done[other])
             heard = max(heard, everyone.links.carry(other, member, tensor.nbytes, began + latency))
-            transfer += prices.message(everyone.links.cluster, tensor.nbytes).seconds
+            transfer += prices.message(everyone.links.machines, tensor.nbytes).seconds
         if heard > began:
             yield heard
         note.passed(everyone.clock.now - began, transfer)
@@ -99,4 +99,4 @@ class Meetings:
         note.aged(step - everyone.done[partner])
         there = everyone.links.carry(member, partner, told.nbytes, began)
         yield everyone.links.carry(partner, member, told.nbytes, there)
-        note.passed(everyone.clock.now - began, 2 * prices.message(everyone.links.cluster, told.nbytes).seconds)
+        note.passed(everyone.clock.now - began, 2 * prices.message(everyone.links.machines, told.nbytes).seconds)

@@ -87,9 +87,9 @@ class Office:
         size, wires = self._world.size, [tray.wires[sender] for sender in range(self._world.size)]
         longest = max(wire.body.nbytes for wire in wires)
         if isinstance(wires[0], Each):
-            price = prices.all_gather(self._links.cluster, size, longest)
+            price = prices.all_gather(self._links.machines, size, longest)
         else:
-            price = prices.all_reduce(self._links.cluster, self._route(slot, wires[0]), size, longest)
+            price = prices.all_reduce(self._links.machines, self._route(slot, wires[0]), size, longest)
         heard = combine([(1.0 / size, wire) for wire in wires])
         time = self._links.together(range(size), price, now)
         return Mail(heard, time, price.seconds, sum(wire.body.nbytes for wire in wires))
@@ -109,7 +109,7 @@ class Office:
             if sender != member:
                 body = tray.wires[sender].body
                 time = max(time, tray.arrivals[sender, member])
-                transfer = max(transfer, prices.message(self._links.cluster, body.nbytes).seconds)
+                transfer = max(transfer, prices.message(self._links.machines, body.nbytes).seconds)
                 nbytes += body.nbytes
         return Mail(heard, time, transfer, nbytes)
 

@@ -12,7 +12,7 @@ from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
 from gossamer.recipes import Optimizer
 from gossamer.records import Evaluation, Event, StepRecord
-from gossamer.sim.cluster import Cluster
+from gossamer.sim.machines import Machines
 from gossamer.strategy import AnyStrategy, fits
 from gossamer.tasks import Task
 
@@ -32,7 +32,7 @@ class Plan:
     optimizer: Optimizer = Optimizer()
     batch: int = 32
     steps: int = 100
-    cluster: Cluster = Cluster()
+    machines: Machines = Machines()
     trouble: Script = Script()
     evaluate_every: int = 0  # steps between evaluations; 0: only at the end
     order: tuple[int | tuple[int, ...], ...] | None = None

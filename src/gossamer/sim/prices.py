@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gossamer.parts.route import Route
-from gossamer.sim.cluster import Cluster
+from gossamer.sim.machines import Machines
 
 
 @dataclass(frozen=True)
@@ -21,17 +21,17 @@ class Price:
         return self.busy + self.latency
 
 
-def all_reduce(cluster: Cluster, route: Route, size: int, nbytes: int) -> Price:
+def all_reduce(machines: Machines, route: Route, size: int, nbytes: int) -> Price:
     """A summed wire over a route: its rounds of latency, and the bytes that pass one after the other."""
     route = route.suited(nbytes)
-    return Price(route.passed(size, nbytes) / cluster.rate, route.delays(size) * cluster.latency)
+    return Price(route.passed(size, nbytes) / machines.rate, route.delays(size) * machines.latency)
 
 
-def all_gather(cluster: Cluster, size: int, nbytes: int) -> Price:
+def all_gather(machines: Machines, size: int, nbytes: int) -> Price:
     """Wires that are heard one by one: each travels past every other member."""
-    return Price((size - 1) * nbytes / cluster.rate, (size - 1) * cluster.latency)
+    return Price((size - 1) * nbytes / machines.rate, (size - 1) * machines.latency)
 
 
-def message(cluster: Cluster, nbytes: int) -> Price:
+def message(machines: Machines, nbytes: int) -> Price:
     """One message from one member to another."""
-    return Price(nbytes / cluster.rate, cluster.latency)
+    return Price(nbytes / machines.rate, machines.latency)

@@ -14,17 +14,17 @@ from gossamer.parts.payload import Payload
 from gossamer.records import SERVED, Evaluation, Event, Note
 from gossamer.replica import Hub, Layout, Replica, conclude
 from gossamer.sim.clock import PARK, TURN, Clock, Life, Turns
-from gossamer.sim.cluster import Cluster
 from gossamer.sim.gradients import Gradients
 from gossamer.sim.line import Line
 from gossamer.sim.links import Links
+from gossamer.sim.machines import Machines
 from gossamer.sim.meetings import Meetings
 from gossamer.sim.office import Office
 from gossamer.sim.plan import Outcome, Plan
 from gossamer.strategy import Compute, Meet, Send, Settle, Update, at, slots
 from gossamer.tasks import Stream, evaluate
 
-TIMELESS = Cluster(compute=(0.0,), latency=0.0, rate=1e15)  # what a scripted order is played on
+TIMELESS = Machines(compute=(0.0,), latency=0.0, rate=1e15)  # what a scripted order is played on
 
 Watch = Callable[[Outcome, int], None]
 
@@ -40,7 +40,7 @@ class Rehearsal:
     def __init__(self, plan: Plan, watch: Watch | None = None) -> None:
         plan.check()
         self.plan, self.world, self.watch = plan, plan.world, watch
-        self.cluster = plan.cluster if plan.order is None else TIMELESS
+        self.machines = plan.machines if plan.order is None else TIMELESS
         self.layout = Layout(plan.task.model)
         self.stream = Stream(plan.task.size, plan.batch, plan.world)
         size, start = plan.world.size, self.layout.start
@@ -53,7 +53,7 @@ class Rehearsal:
         self.optimizers = [plan.optimizer.build(replica.views) for replica in self.replicas]
         self.gradients = Gradients(plan.task, self.layout, self.world, self.parameters, slopes)
         self.exchanges = slots(plan.strategy)
-        self.links = Links(self.cluster)
+        self.links = Links(self.machines)
         self.office = Office(self.exchanges, self.world, self.links)
         self.hubs = {slot: self._line(slot) for slot, ex in enumerate(self.exchanges) if ex.hub}
         self.notes = [Note() for _ in range(size)]
@@ -127,7 +127,7 @@ class Rehearsal:
         note.spans["wait"] += self.clock.now - began
         self.replicas[member].begin(step)
         self.gradients.ask(member, step, self.stream.indices(member, step))
-        seconds = self.cluster.seconds(member, step, self.world.seed, self.plan.trouble)
+        seconds = self.machines.seconds(member, step, self.world.seed, self.plan.trouble)
         yield self.clock.now + seconds
         note.spans["compute"] += seconds
         note.loss = self.gradients.loss(member)
@@ -230,10 +230,10 @@ class Rehearsal:
     def _at_once(self) -> Iterator[None]:
         """Pushes that come in the same moment: hubs hear them all before they answer any."""
         for line in self.hubs.values():
-            line.hub.holding = True
+            line.hub.rounds.holding = True
         yield
         for line in self.hubs.values():
-            line.hub.holding = False
+            line.hub.rounds.holding = False
             self._wake(line.answered(line.hub.free(), self.clock.now))
 
     def _open_gates(self) -> None:

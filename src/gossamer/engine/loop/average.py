@@ -58,6 +58,8 @@ def averaged(session: Session, models: Sequence[nn.Module]) -> Iterator[Meeting]
                 write(strand, values)
             for buffer, values in zip(buffers, buffers_of_all, strict=True):
                 buffer.copy_(values)
+        for course in session.courses:
+            course.masters.round(course.strands)
         yield met
     finally:
         with torch.no_grad():
@@ -66,6 +68,7 @@ def averaged(session: Session, models: Sequence[nn.Module]) -> Iterator[Meeting]
             for buffer, mine in zip(buffers, kept, strict=True):
                 buffer.copy_(mine)
         for course in session.courses:
+            course.masters.round(course.strands)
             course.rested()
 
 
@@ -91,12 +94,14 @@ def _met(
 @torch.no_grad()
 def plain(session: Session, models: Sequence[nn.Module]) -> tuple[Meeting, list[Plain]]:
     """Who is there, and each model's `state_dict` as the exact average of their replicas has it. All call it alike."""
-    strands = [strand for course in session.courses for strand in course.strands]
+    owned = [(course, strand) for course in session.courses for strand in course.strands]
     buffers = _floating(models)
-    met, averages, means = _met(session, strands, buffers)
+    met, averages, means = _met(session, [strand for _, strand in owned], buffers)
     found = {id(buffer): mean for buffer, mean in zip(buffers, means, strict=True)}
-    for strand, values in zip(strands, averages, strict=True):
-        found |= {id(t): v for t, v in zip(strand.tensors, strand.layout.views(values), strict=True)}
+    for (course, strand), values in zip(owned, averages, strict=True):
+        found |= {
+            id(course.masters.weight(t)): v for t, v in zip(strand.tensors, strand.layout.views(values), strict=True)
+        }
     states = [model.state_dict(keep_vars=True) for model in models]
     plains = [{n: found.get(id(t), t).detach() for n, t in each.items() if isinstance(t, Tensor)} for each in states]
     return met, plains

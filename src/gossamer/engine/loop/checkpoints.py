@@ -102,6 +102,8 @@ class Checkpoints:
         if member in there:
             set_rng_state(mine["rng"])
         self.share("")  # nobody begins before all are there
+        for course in self.session.courses:  # of masters that exist once, everybody has put its share
+            course.masters.loaded(course.strands)
         return saved.step, mine["beside"]
 
     def facts(self, things: Sequence[str]) -> dict[str, Any]:
@@ -160,7 +162,8 @@ class Checkpoints:
     @torch.no_grad()
     def _put_frozen(self, saved: Saved) -> None:
         """Parameters that nobody trains, which are the same everywhere."""
-        trained = {id(t) for course in self.session.courses for strand in course.strands for t in strand.tensors}
+        owned = [(course, tensor) for course in self.session.courses for s in course.strands for tensor in s.tensors]
+        trained = {id(course.masters.weight(tensor)) for course, tensor in owned}
         for number, model in enumerate(self.models):
             frozen = {n: p for n, p in model.named_parameters() if id(p) not in trained}
             tensors = saved.tensors(numbered("model", number)) if frozen else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -13,10 +12,13 @@ from torch import Tensor
 
 from gossamer.engine.fabrics import Fabric
 from gossamer.engine.fabrics.fabric import Rows
+from gossamer.engine.loop.gauge import SILENT, Gauge, packed, unpacked
+from gossamer.engine.loop.masters import Masters
 from gossamer.engine.loop.shard import Shard
 from gossamer.engine.loop.strand import Strand
+from gossamer.engine.loop.votes import beside
 from gossamer.parts.refusal import Refused
-from gossamer.records import StepRecord
+from gossamer.records import Noise, StepRecord
 from gossamer.records.summary import EXCHANGE
 
 
@@ -31,7 +33,9 @@ class Course:
         member: int,
         clip: float | None = None,
         frozen: Sequence[tuple[str, Tensor]] = (),
+        masters: Masters | None = None,
     ) -> None:
+        self.masters = masters or Masters(optimizer)  # of a model that is 16 bits itself; `optimizer` steps them
         self.optimizer, self.strands, self.fabric, self.member, self.clip = optimizer, strands, fabric, member, clip
         self.frozen, self.step, self.skipped, self.usual = frozen, 0, 0, 0.0  # `usual`: seconds of a step, lately
         self.begun = self.mixed = False
@@ -40,8 +44,16 @@ class Course:
         self.alone = False  # whether nobody else knows of it
         self.edited = False  # whether parameters that exist once were changed by somebody else than us
         self._versions: int | None = None
+        self._weight = self._loss = 1.0  # of the backward under way: what mine counts, and what its loss was scaled by
+        self.samples: int | None = 0  # that my gradient of this step is the mean of; None: of weighed means
+        self.gauge, self._noise = Gauge(), list[Noise]()
         self._norms = fabric.board(1) if clip is not None else None
         self._ended = self._started = time.perf_counter()
+
+    @property
+    def owner(self) -> torch.optim.Optimizer:
+        """The optimizer that the user holds."""
+        return self.masters.owner
 
     @property
     def waiting(self) -> float | None:
@@ -81,13 +93,20 @@ class Course:
         for strand in self.strands:
             strand.begin()
             strand.stepper.begin(self.step)
+        if self.masters.any and any(ex.merge.lookahead for ex in self.strands[0].stepper.exchanges):
+            self.masters.round(self.strands)  # gradients are taken elsewhere than where the last step has ended
 
     def rested(self) -> None:
         """What went by since the last step was no waiting for data: an evaluation, a save."""
         self._ended = time.perf_counter()
 
-    def open(self, scale: float) -> None:
-        """A backward begins whose gradients will be exchanged, mine counting `scale` times."""
+    def counts(self, samples: int | None) -> None:
+        """A backward adds the gradient of so many samples to that of this step."""
+        self.samples = None if self.samples is None or samples is None else self.samples + samples
+
+    def open(self, scale: float, loss: float = 1.0) -> None:
+        """A backward begins whose gradients will be exchanged, mine counting `scale` times; its loss was scaled by
+        `loss`, which is off where an exchange would mind, and on again in what is handed out."""
         self.begin()
         if self.mixed and any(ex.synchrony.delay for ex in self.strands[0].leaving):
             raise Refused(
@@ -95,12 +114,29 @@ class Course:
                 "with model.no_sync(): around every backward but the last",
             )
         self.sick = []
+        self._weight, self._loss = scale, loss
+        self.masters.forget()
         for strand in self.strands:
-            strand.scale = scale
+            strand.scale = scale / loss if strand.minds else scale
             strand.open(self.step)
+        self._look()
+
+    def _look(self) -> None:
+        """Let the strands look at their gradients if it is time, and tell what the last look has shown."""
+        gauge, first = self.gauge, self.strands[0]
+        looking = gauge.opens(self.step, able=all(strand.averages for strand in self.strands))
+        told = gauge.tells(self.usual)
+        for strand in self.strands:
+            strand.look_at(gauge if looking else None, self.samples or 0, told if strand is first else SILENT)
+
+    def arrived(self, strand: Strand, place: int) -> None:
+        """The gradient of a tensor is complete."""
+        self.masters.take(strand.tensors[place])
+        strand.arrived(place, self.step)
 
     def close(self) -> None:
         """The backward is over: mix, and let the user's gradients be what was mixed."""
+        self.masters.take_rest()
         for strand in self.strands:
             strand.close(self.step)
         self.mixed = True
@@ -108,16 +144,26 @@ class Course:
             self._hear_votes()
             for strand in self.strands:
                 strand.hand_out(self._rows(strand))
+                if strand.minds and self._loss != 1.0:
+                    strand.multiply(self._loss)
+                    strand.scale = self._weight  # a hub is told of gradients that the optimizer's step has unscaled
+                self.masters.show(strand)
+            if self.gauge.looking:
+                mixed = [strand.tensors[place].grad for strand in self.strands for place in strand.due.places]
+                self.gauge.mixed([grad for grad in mixed if grad is not None])
 
     def finish(self, update: Callable[[], object], *, overflown: bool = False) -> StepRecord:
         """Play the rest of the step around the update, which is left out where the user's scaler saw an overflow."""
         self.begin()
         self._look_for_edits()
+        self.masters.follow()
         if not self.mixed:  # every backward was inside no_sync(): what was gathered, weighed, is exchanged now
             self.open(1.0)
+            self.masters.take_rest()
             for strand in self.strands:
                 strand.look()
             self.close()
+        self.masters.hear()
         if self.deferred:
             self._sum_shares()
         for strand in self.strands:
@@ -128,13 +174,15 @@ class Course:
                 for strand in self.strands:
                     still.enter_context(strand.stepper.updating())
                 self._update(update, overflown)
-        self.optimizer._opt_called = True  # type: ignore[attr-defined]  # a scheduler may step, whoever made the update
+        self.owner._opt_called = True  # type: ignore[attr-defined]  # a scheduler may step, whoever made the update
         self._notice()
         with self.strands[0].stepper.span("wait"):
             for shard in self._shards:
                 shard.settle() if shard.ours else shard.fence()
         record = self._summed([strand.stepper.after(self.step) for strand in self.strands])
+        self.masters.round(self.strands)
         self.step, self.begun, self.mixed, self.gathered = self.step + 1, False, False, False
+        self.samples, self._noise = 0, []
         return record
 
     def _look_for_edits(self) -> None:
@@ -162,6 +210,8 @@ class Course:
         with self.strands[0].stepper.span("wait"):
             for shard in self._shards:
                 shard.sum()
+        if self.gauge.looking:
+            self.gauge.mixed([slope for shard in self._shards for slope in shard.slopes])
         self._hear_votes()
 
     def _hear_votes(self) -> None:
@@ -173,6 +223,16 @@ class Course:
                 with self.strands[0].stepper.span("wait"):
                     rows = strand.ask_who()
             self.sick += strand.sick_members(rows)
+        self._hear_of_noise()
+
+    def _hear_of_noise(self) -> None:
+        """What all members saw of their gradients, and then of the mix."""
+        heard = [[beside(said) for said in self._rows(strand)] for strand in self.strands]
+        told = heard[0]
+        if self.gauge.looking and len(heard) > 1:  # a member's gradient is in all strands
+            told = [(packed(sum(unpacked(each[0]) for each in said)), said[0][1]) for said in zip(*heard, strict=True)]
+        seen = self.gauge.hears(told, self.step, shares=self.deferred)
+        self._noise = [] if seen is None else [seen]
 
     def _rows(self, strand: Strand) -> Rows:
         with self.strands[0].stepper.span("wait"):  # over a network it is one: who looks for silent hosts must know
@@ -207,21 +267,21 @@ class Course:
                 shard.gather()
         elif self.clip is not None:
             self._clip(self.clip)
-        for hook in self.optimizer._optimizer_step_pre_hooks.values():
-            hook(self.optimizer, (), {})
+        for hook in self.owner._optimizer_step_pre_hooks.values():
+            hook(self.owner, (), {})
         for strand in self.strands:
             if strand.shard is not None:
                 strand.shard.step(strand.unused(self._rows(strand)) if self.deferred else strand.bare())
-        for hook in self.optimizer._optimizer_step_post_hooks.values():
-            hook(self.optimizer, (), {})
+        for hook in self.owner._optimizer_step_post_hooks.values():
+            hook(self.owner, (), {})
 
     def _clip(self, most: float) -> None:
         """Clip by the norm of the whole mean gradient, of which each member knows its share."""
         mine = sum(shard.norm_squared() for shard in self._shards)
         assert self._norms is not None
-        rows = self._norms([int.from_bytes(struct.pack("<d", mine), "little", signed=True)])
+        rows = self._norms([packed(mine)])
         self._shards[0].fence()
-        total = sum(struct.unpack("<d", row[0].to_bytes(8, "little", signed=True))[0] for row in rows())
+        total = sum(unpacked(row[0]) for row in rows())
         factor = most / (total**0.5 + 1e-6)
         if factor < 1.0:
             for shard in self._shards:
@@ -250,4 +310,5 @@ class Course:
             {slot + n * width: size for n, record in enumerate(records) for slot, size in record.crossed.items()},
             sum(record.torn for record in records),
             [replace(look, slot=look.slot + n * width) for n, record in enumerate(records) for look in record.truth],
+            self._noise,
         )

@@ -33,3 +33,8 @@ def among_all(exchange: Exchange) -> bool:
     """Whether every member hears of every other's gradients in the step they are made in."""
     plain = isinstance(exchange.topology, Complete) and not exchange.synchrony.delay
     return among_members(exchange) and plain
+
+
+def minds_scale(exchange: Exchange) -> bool:
+    """Whether members mix gradients so that those of a scaled loss come to something else once the scale changes."""
+    return among_members(exchange) and bool(exchange.synchrony.delay or not exchange.codec.proportional)

@@ -11,7 +11,10 @@ from difflib import get_close_matches
 import torch
 from torch import Tensor, nn
 
+from gossamer.engine.loop.due import minds_scale
 from gossamer.parts.refusal import Refused
+from gossamer.recipes.precision import Master, Scaler
+from gossamer.strategy import AnyStrategy, slots
 
 MOST = 4  # names told; the rest are counted
 WRAPPERS = {  # what would exchange gradients a second time, and how it comes off
@@ -19,6 +22,9 @@ WRAPPERS = {  # what would exchange gradients a second time, and how it comes of
     "DataParallel": "prepare(model.module, ...)",
     "FullyShardedDataParallel": "prepare(model, ...) of the model that was wrapped, made anew",
 }
+
+
+SCALERS = (torch.amp.GradScaler, Scaler)
 
 
 def belong(models: Sequence[nn.Module], optimizers: Sequence[torch.optim.Optimizer]) -> None:
@@ -53,6 +59,28 @@ def bare(model: nn.Module) -> None:
         for kind in type(inner).__mro__:
             if kind.__name__ in WRAPPERS and kind.__module__.startswith("torch."):
                 raise Refused(f"prepare: take {kind.__name__} off: prepare replaces it", WRAPPERS[kind.__name__])
+
+
+def scaling(
+    things: Sequence[object], optimizers: Sequence[torch.optim.Optimizer], strategy: AnyStrategy
+) -> torch.amp.GradScaler | None:
+    """The scaler among what was given, whose scale is off while codecs see gradients; none where there is none.
+
+    Refuse several, and gradients that are too short to take a scale off.
+    """
+    given = [thing.torchs if isinstance(thing, Scaler) else thing for thing in things if isinstance(thing, SCALERS)]
+    if not given:
+        return None
+    if len(given) > 1:
+        raise Refused(f"prepare: {len(given)} scalers were given, and a backward has one scale", "one of them")
+    short = [o for o in optimizers if not isinstance(o, Master) and any(t.dtype is torch.float16 for t in _held(o))]
+    minding = [exchange for exchange in slots(strategy) if minds_scale(exchange)]
+    if short and minding:
+        raise Refused(
+            f"prepare: {minding[0].codec!r} must not see the scale, and 16-bit gradients are too short to take it off",
+            "32-bit weights and autocast, or gossamer.recipes.Master",
+        )
+    return given[0]
 
 
 def known(mistaken: Sequence[str], keywords: Sequence[str]) -> None:

@@ -14,6 +14,7 @@ from gossamer.parts.refusal import Refused
 
 if TYPE_CHECKING:
     from gossamer.engine.loop.course import Course
+    from gossamer.engine.loop.masters import Masters
     from gossamer.engine.loop.session import Session
     from gossamer.engine.loop.strand import Strand
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def hook_model(session: Session, model: nn.Module) -> None:
     """Tell of forwards that will be followed by a backward; `no_sync()` and `.module` are there, as under DDP."""
     held = {id(p) for p in model.parameters()}
-    courses = [c for c in session.courses if any(id(t) in held for s in c.strands for t in s.tensors)]
+    courses = [c for c in session.courses if any(id(c.masters.weight(t)) in held for s in c.strands for t in s.tensors)]
     model.register_forward_pre_hook(Gate(session, courses, model))
     vars(model)["no_sync"] = NoSync(session)
     vars(model)["module"] = model
@@ -33,7 +34,7 @@ def hook_tensor(session: Session, course: Course, strand: Strand, place: int) ->
     def arrived(_: Tensor) -> None:
         session.arrived(course, strand, place)
 
-    strand.tensors[place].register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
+    course.masters.weight(strand.tensors[place]).register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
 
 
 class Gate:
@@ -82,16 +83,19 @@ def _unsynced() -> type[nullcontext[None]]:
 
 def hook_optimizer(session: Session, course: Course) -> None:
     """`step()` plays the rest of a step; whatever would change which tensors are trained is refused."""
-    optimizer = course.optimizer
+    optimizer = course.owner
     inner = optimizer.step
+    update = course.masters.step if course.masters.any else inner
 
     def step(_: torch.optim.Optimizer, closure: object = None) -> None:
         if closure is not None:
             raise Refused("optimizer.step(closure) would compute in the midst of an exchange", "step() without one")
         course.refuse_thawed()
-        scaled, overflown = unscale(optimizer)
-        record = course.finish(inner, overflown=overflown)
+        scaled, overflown = unscale(optimizer, course.masters)
+        record = course.finish(update, overflown=overflown)
         session.played(course, record, scaled)
+        if session.scaler is not None and scaled:
+            nothing_seen(session.scaler, optimizer)
 
     def add(_: torch.optim.Optimizer, held: dict[str, Any]) -> None:
         raise Refused("add_param_group: tensors are laid out when prepared", "prepare(...) after the last one is added")
@@ -118,23 +122,35 @@ def refuse_states(course: Course) -> None:
     def load_state_dict(_: torch.optim.Optimizer, state: dict[str, Any]) -> None:
         raise Refused(f"optimizer.load_state_dict(): {reason}", nearest)
 
-    optimizer = course.optimizer
+    optimizer = course.owner
     optimizer.state_dict = MethodType(state_dict, optimizer)  # type: ignore[method-assign]
     optimizer.load_state_dict = MethodType(load_state_dict, optimizer)  # type: ignore[method-assign]
 
 
-def unscale(optimizer: torch.optim.Optimizer) -> tuple[bool, bool]:
-    """Where torch's GradScaler left it to us, divide its scale out; whether there is one, and it saw an overflow."""
+def unscale(optimizer: torch.optim.Optimizer, masters: Masters) -> tuple[bool, bool]:
+    """Where torch's GradScaler left it to us, divide its scale out; whether there is one, and it saw an overflow.
+
+    Gradients of 16 bits are too short for that: their masters do it.
+    """
     found = getattr(optimizer, "found_inf", None)
     if found is None:
         return False, False
     scale = getattr(optimizer, "grad_scale", None)
     if scale is not None:
         inverse = scale.double().reciprocal().float()
-        for held in optimizer.param_groups:
+        if masters.any:
+            masters.by = float(inverse)
+        for held in optimizer.param_groups if not masters.any else ():
             for tensor in held["params"]:
                 if tensor.grad is not None:
                     tensor.grad.mul_(inverse.to(tensor.grad.device))
     # the scaler deletes both afterwards; a step that finds them would divide again, or refuse them
     optimizer.grad_scale = optimizer.found_inf = None  # type: ignore[attr-defined]
     return True, float(found) > 0
+
+
+def nothing_seen(scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> None:
+    """A step before any gradient has come (a delay) had no overflow: torch's scaler wants to be told as much."""
+    known: dict[torch.device, Tensor] = scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
+    if not known:
+        known[torch.device(scaler._device)] = torch.zeros((), device=scaler._device)

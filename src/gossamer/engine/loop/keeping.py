@@ -116,7 +116,7 @@ def _kind(thing: Any) -> str:
 def _state(session: Session, thing: Any) -> Any:
     """What a thing keeps beside the session; None where the session keeps it, or nobody can."""
     ours = isinstance(thing, nn.Module) and models_of(thing) != []
-    if ours or any(course.optimizer is thing for course in session.courses):
+    if ours or any(course.owner is thing for course in session.courses):
         return None
     if isinstance(thing, DataLoader):
         return thing.state() if isinstance(thing, SharedOut) else None

@@ -18,6 +18,7 @@ from gossamer.engine.loop.agreement import agree, facts
 from gossamer.engine.loop.carried import Named
 from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.lookout import Lookout
+from gossamer.engine.loop.masters import Masters
 from gossamer.engine.loop.place import Place, alone, tell_kept, tell_launchers
 from gossamer.engine.loop.roll import calling
 from gossamer.engine.loop.serving import serve
@@ -45,22 +46,27 @@ def open_session(
     ours: bool = False,
     clip: float | None = None,
     truth: int = 0,
+    scaler: torch.amp.GradScaler | None = None,
 ) -> Session:
     """All workers call it alike. `ours`: the loop is ours, and nobody looks at gradients between backward and step.
 
-    `truth`: every so many steps lossy exchanges are compared with the exact average; 0: never.
+    `truth`: every so many steps lossy exchanges are compared with the exact average; 0: never. `scaler`: scales losses.
     """
     world = World(place.size, seed)
     if not models or not optimizers:
         raise Refused("prepare: needs at least one model and its optimizer", "prepare(model, optimizer, loader)")
     fits(strategy, world, len(place.servers))
     freed.keep()
-    named = [_named(number, optimizer, models) for number, optimizer in enumerate(optimizers)]
-    _refuse_twice(named)
+    known = [_named(number, optimizer, models) for number, optimizer in enumerate(optimizers)]
+    _refuse_twice(known)
+    masters = [Masters(optimizer) for optimizer in optimizers]
+    named = [held.named(each) for held, each in zip(masters, known, strict=True)]
+    given = [*models, *optimizers, *([] if scaler is None else [scaler])]
+    optimizers = [held.inner for held in masters]
     for optimizer, each in zip(optimizers, named, strict=True):
         refuse_odd(optimizer)
         Borrowed(optimizer, [tensor for _, tensor in each]).suits(strategy)
-    mine = facts(repr(strategy), seed, fabric, truth, [*models, *optimizers], [*named, *_others(models, named)])
+    mine = facts(repr(strategy), seed, fabric, truth, given, [*named, *_others(models, named)])
     if place.serves:
         agree(place, mine)
         serve(place, optimizers, [_kinds(each) for each in named], strategy, world)
@@ -74,12 +80,16 @@ def open_session(
             come("the first parameters")
             _start_alike(place, models, named)
             found, strands = _carried(place, fabric, optimizers, named, (strategy, world, ours), come)
-            courses = [_course(o, s, found, place, clip, n) for o, s, n in zip(optimizers, strands, named, strict=True)]
+            courses = [
+                _course(held, each, found, place, clip, weights)
+                for held, each, weights in zip(masters, strands, known, strict=True)
+            ]
         except BaseException:
             if silence is not None:
                 silence.close()
             raise
     session = Session(courses, found, place, strategy, world)
+    session.scaler = scaler
     session.hook(models)
     for strand in [strand for each in strands for strand in each]:
         strand.replica.looks.every = truth
@@ -128,15 +138,15 @@ def _carried(
 
 
 def _course(
-    optimizer: torch.optim.Optimizer,
+    masters: Masters,
     strands: Sequence[Strand],
     fabric: Fabric,
     place: Place,
     clip: float | None,
-    named: Named,
+    weights: Named,
 ) -> Course:
-    frozen = [(name, tensor) for name, tensor in named if not tensor.requires_grad]
-    course = Course(optimizer, strands, fabric, place.member, clip, frozen)
+    frozen = [(name, tensor) for name, tensor in weights if not tensor.requires_grad]
+    course = Course(masters.inner, strands, fabric, place.member, clip, frozen, masters)
     _refuse_warm(course)
     return course
 

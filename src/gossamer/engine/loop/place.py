@@ -60,6 +60,11 @@ class Place:
     servers: tuple[int, ...] = ()  # the host of each process that keeps hubs and does nothing else
 
     @property
+    def told_hosts(self) -> str:
+        """How many members each host has, for whoever reads the journal: 4+4."""
+        return "+".join(str(len(members)) for members in self.hosts)
+
+    @property
     def one_host(self) -> bool:
         """Whether all members share a host."""
         return len(self.hosts) == 1

@@ -13,7 +13,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from torch.utils.data import DataLoader
 
-from gossamer.engine.loop.fit import bare, belong, known
+from gossamer.engine.loop.fit import SCALERS, bare, belong, known, scaling
 from gossamer.engine.loop.leaving import refusals_in_one_line
 from gossamer.engine.loop.loader import said, shared_out
 from gossamer.engine.loop.opening import open_session
@@ -40,10 +40,11 @@ def prepare(
     truth: int = 0,
     **mistaken: Never,
 ) -> Any:
-    """Models, optimizers, loaders and schedulers, in any number and order, come back in that order, ready to train.
+    """Models, optimizers, loaders, schedulers and a scaler, in any order, come back in that order, ready to train.
 
     After `loss.backward()` outside `model.no_sync()` gradients are mixed as the strategy says; `optimizer.step()` plays
     the rest of the step. A loader's batch size is the global one. Outside a launcher it is a world of one.
+    Where a GradScaler is given, its scale is off while codecs see gradients, and on again in `p.grad`.
     Every `truth` steps a lossy exchange is compared with the exact average, in the journal; a drift is said aloud.
     """
     refusals_in_one_line()
@@ -57,7 +58,10 @@ def prepare(
     _whole(world, place)
     text = asked("strategy") or strategy
     played = parse(text) if isinstance(text, str) else as_strategy(text)
-    session = open_session(place, models, optimizers, played, fabric=asked("fabric") or fabric, seed=seed, truth=truth)
+    session = open_session(
+        place, models, optimizers, played, fabric=asked("fabric") or fabric, seed=seed, truth=truth,
+        scaler=scaling(things, optimizers, played),
+    )  # fmt: skip
     given = tuple(_shared(thing, session, seed) if isinstance(thing, DataLoader) else thing for thing in things)
     session.loaders = [thing for thing in given if isinstance(thing, DataLoader)]
     session.record(asked("journal") or journal)
@@ -109,11 +113,12 @@ def _whole(world: dist.ProcessGroup | DeviceMesh | None, place: Place) -> None:
 
 
 def _refuse(things: tuple[Any, ...]) -> None:
-    known = (nn.Module, torch.optim.Optimizer, DataLoader, LRScheduler, ReduceLROnPlateau)
+    known = (nn.Module, torch.optim.Optimizer, DataLoader, LRScheduler, ReduceLROnPlateau, *SCALERS)
     for thing in things:
         if not isinstance(thing, known):
             raise Refused(
-                f"prepare: cannot prepare a {type(thing).__name__}", "a model, optimizer, DataLoader or scheduler"
+                f"prepare: cannot prepare a {type(thing).__name__}",
+                "a model, optimizer, DataLoader, scheduler or GradScaler",
             )
         if thing in _sessions if isinstance(thing, nn.Module) else thing in _stepped:
             raise Refused(f"prepare: this {type(thing).__name__} is prepared already", "preparing it once")

@@ -55,6 +55,7 @@ class Session:
         self.courses, self.fabric, self.place = list(courses), fabric, place
         self.strategy, self.world, self.size = strategy, world, place.size
         self.loaders: list[DataLoader[Any]] = []
+        self.scaler: torch.amp.GradScaler | None = None
         self.syncing, self.closing = True, False
         self.watches: list[Watch] = []
         self.events: list[Callable[[str, int], None]] = []
@@ -75,6 +76,7 @@ class Session:
         ends = [carrier.end for carrier in carried if carrier is not None]
         self.ends: list[Callable[[], None]] = [fabric.end, self.living.end, *ends]
         self._counts = (0, 0)  # samples of the batch that is computed: mine, and in all
+        self._counted: tuple[int, Course] | None = None  # the last backward whose samples a course has counted
         self._unknown: Refused | None = None
         self._warned = False
         self._alike = all(type(ex.topology) is Complete for ex in slots(strategy))  # all hear the same average
@@ -132,7 +134,7 @@ class Session:
             return
         self.journal = journal = Journal(Path(folder) / f"journal-{self.place.member}.jsonl", self.say)
         world, names = self.world, [type(course.optimizer).__name__ for course in self.courses]
-        settings = {"fabric": self.carried}
+        settings = {"fabric": self.carried, "hosts": self.place.told_hosts}
         journal.write(
             Header("prepare", repr(self.strategy), world.size, world.seed, "own loop", ", ".join(names), 0, 0, settings)
         )
@@ -223,11 +225,12 @@ class Session:
             if self._unknown is not None and self._told is None:
                 raise self._unknown
             course.gathered = self._spent = True
+            self._count(course)
             return
         graph = torch._C._current_graph_task_id()
         if graph != self._graph or course not in self._open:
             self._enter(course, graph)
-        strand.arrived(place, course.step)
+        course.arrived(strand, place)
 
     def _enter(self, course: Course, graph: int) -> None:
         """The first gradient of a course in a backward; its end is heard of by a callback of autograd's own."""
@@ -237,8 +240,18 @@ class Session:
             Variable._execution_engine.queue_callback(self._over)
         elif self._graph != graph:
             raise Refused(*NESTED)
-        course.open(1.0 if self._weighed else self.scale)
+        self._count(course)
+        minds = any(strand.minds for strand in course.strands)
+        loss = float(self.scaler.get_scale()) if self.scaler is not None and minds else 1.0
+        course.open(1.0 if self._weighed else self.scale, loss)
         self._open.append(course)
+
+    def _count(self, course: Course) -> None:
+        """Once a backward: of how many samples its gradient is the mean; weighed ones cannot be added up."""
+        backward = (torch._C._current_graph_task_id(), course)
+        if backward != self._counted:
+            self._counted = backward
+            course.counts(None if self._weighed or self._told is not None else self._counts[0])
 
     def _over(self) -> None:
         """The backward has ended: every course that took part is mixed, in the same order everywhere."""
@@ -256,8 +269,9 @@ class Session:
         gathering = not self.syncing or any(course.gathered for course in self.courses)
         doubt = self._unknown is not None and self._told is None
         scale = self.scale if gathering and self.size > 1 and not doubt else 1.0
-        strands = [strand for course in self.courses for strand in course.strands] if scale != 1.0 else []
-        self._weighed = [s.tensors[p].register_hook(lambda g: g * scale) for s in strands for p in s.early]  # type: ignore[no-untyped-call]
+        courses = self.courses if scale != 1.0 else []
+        weighed = [course.masters.weight(s.tensors[p]) for course in courses for s in course.strands for p in s.early]
+        self._weighed = [tensor.register_hook(lambda g: g * scale) for tensor in weighed]  # type: ignore[no-untyped-call]
 
     def played(self, course: Course, record: StepRecord, scaled: bool) -> None:
         """A step of an optimizer is over: tell whoever watches, and say who was sick."""

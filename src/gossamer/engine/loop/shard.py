@@ -86,6 +86,11 @@ class Shard:
         """Of my share of the mean gradient."""
         return float(sum(slope.double().square().sum() for _, slope in self._grads))
 
+    @property
+    def slopes(self) -> list[Tensor]:
+        """My share of the mean gradient, span by span."""
+        return [slope for _, slope in self._grads]
+
     def scale(self, factor: float) -> None:
         """Scale my share of the mean gradient."""
         for _, slope in self._grads:

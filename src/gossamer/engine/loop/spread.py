@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
+from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.state import Tree, put_desks, set_course
 from gossamer.engine.loop.steps import Named, hub_states, portion, remember
@@ -31,7 +32,7 @@ def spread(
         set_course(course, olds[0])
         for n, strand in enumerate(course.strands):
             parts = [old["strands"][n] for old in olds]
-            _put_average(strand, session, models, plain, parts)
+            _put_average(strand, course, models, plain, parts)
             remember(strand, course.optimizer, portion(strand, named[number]))
             put_desks(strand, [_desk(strand, slot, parts, session.size) for slot in range(len(parts[0]["desks"]))])
             strand.stepper.resume(course.step, _hubs(strand, parts))
@@ -43,7 +44,7 @@ def spread(
 
 def _put_average(
     strand: Strand,
-    session: Session,
+    course: Course,
     models: Sequence[nn.Module],
     plain: Sequence[Mapping[str, Tensor]],
     parts: Sequence[Tree],
@@ -52,7 +53,7 @@ def _put_average(
     homes = {id(p): plain[m][n] for m, model in enumerate(models) for n, p in model.named_parameters()}
     with strand.stepper.still():
         for tensor, view, name in zip(strand.tensors, strand.replica.views, strand.layout.names, strict=True):
-            found = homes.get(id(tensor))
+            found = homes.get(id(course.masters.weight(tensor)))
             view.copy_(_kept(strand, name, parts) if found is None else found)
 
 

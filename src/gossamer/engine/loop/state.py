@@ -26,6 +26,7 @@ NUMBERS = ("mass", "versions", "pushes", "letters")
 def gather(session: Session) -> None:
     """This member goes where all meet: whoever waits for it comes there, too."""
     for course in session.courses:
+        course.masters.follow()
         for strand in course.strands:
             strand.stepper.meet()
 

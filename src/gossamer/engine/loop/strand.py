@@ -14,7 +14,8 @@ from torch.distributed.tensor import DTensor
 from gossamer.engine.fabrics import Fabric
 from gossamer.engine.fabrics.fabric import Rows
 from gossamer.engine.loop.carried import Carrier
-from gossamer.engine.loop.due import Due, among_all, among_members
+from gossamer.engine.loop.due import Due, among_all, among_members, minds_scale
+from gossamer.engine.loop.gauge import SILENT, Gauge, Told, packed
 from gossamer.engine.loop.place import Place
 from gossamer.engine.loop.shard import Shard
 from gossamer.engine.loop.stays import Stays
@@ -29,10 +30,7 @@ from gossamer.recipes import Borrowed
 from gossamer.replica import Chosen, Layout, Replica, carried
 from gossamer.replica.layout import flat_of
 from gossamer.strategy import AnyStrategy, Exchange, slots
-
-FIRST, LATER = 1 << 20, 32 << 20  # bytes of the first bucket, which should leave early, and of the others at most
-FAR = 8 << 20  # of the others at most, where mixes take longer than memory does: they are to hide behind backward
-COUNT = 12  # buckets at least, where mixes take long: the last one is waited for, with nothing to hide behind
+from gossamer.strategy.buckets import length
 
 
 class Strand:
@@ -59,8 +57,8 @@ class Strand:
             s for s, ex in enumerate(slots(strategy)) if chosen[s].places and (world.size > 1 or not ex.idle_alone)
         ]
         cuttable = [s for s, ex in enumerate(slots(strategy)) if ex.cuttable and s in self._busy]
-        later = LATER if fabric.local else max(FIRST, min(LATER, FAR, self.layout.start.nbytes // COUNT))
-        self.buckets = {slot: _cut(chosen[slot], later) for slot in cuttable}
+        later = length(self.layout.start.nbytes, local=fabric.local)
+        self.buckets = {slot: chosen[slot].parted(later) for slot in cuttable}
         self.shard = Shard.of(self, strategy, ours=ours)
         self.stays = Stays.of(self, strategy) if self.shard is None else None
         own = self.carrier.shelf.mine if isinstance(self.carrier, Reach) else torch.empty_like(self.layout.start)
@@ -76,8 +74,11 @@ class Strand:
         self._homes = [tensor.data_ptr() for tensor in self.tensors]
         self.early = self._places(self._busy, among_members)
         self.pushed = self._places(self._busy, lambda ex: ex.updates_at_hub)
+        self.minds = any(minds_scale(self.replica.desks[slot].exchange) for slot in self._busy)
         self.scale, self.sick, self.noticed, self.leads = 1.0, -1, -1, False
         self.rows: Callable[[], Rows] | None = None
+        self.gauge: Gauge | None = None  # where this backward is looked at
+        self.square, self.samples, self.beside = 0.0, 0, SILENT
         self._board = fabric.board(len(row(-1, [True] * len(self.tensors)))) if self._told(self._busy) else None
         self._regions = {s: [self._region(c) for c in cut] for s, cut in self.buckets.items()}
         self._free = not fabric.ordered and all(self._lies(slot) for slot in self.buckets)
@@ -110,6 +111,17 @@ class Strand:
         if self.stays is not None:
             self.stays.places.clear()
         self.sick, self.rows = -1, None
+
+    def look_at(self, gauge: Gauge | None, samples: int, beside: Told) -> None:
+        """Whether this backward is looked at, of how many samples it is, and what else is to be told with it."""
+        self.gauge, self.square, self.samples, self.beside = gauge, 0.0, samples, beside
+
+    @property
+    def averages(self) -> bool:
+        """Whether what is mixed in this backward is the average of all members' gradients, but for rounding."""
+        plain = [ex.codec for ex in self.leaving if not ex.codec.owns_momentum]
+        exact = all(not codec.lossy or not codec.sums_exactly for codec in plain)
+        return self.due.told and exact and len(plain) == len(self.leaving) and all(map(among_all, self.leaving))
 
     def arrived(self, place: int, step: int) -> None:
         """The gradient of a tensor is complete; buckets leave in their own order as they fill.
@@ -153,6 +165,12 @@ class Strand:
             grad = tensors[said[0] - 1].grad if said[0] else None
             if grad is not None:
                 grad.fill_(float("nan"))
+
+    def multiply(self, factor: float) -> None:
+        """Let what was handed out be so many times as much."""
+        handed = [tensor.grad for place in self.due.places if (tensor := self.tensors[place]).grad is not None]
+        if handed:
+            torch._foreach_mul_(handed, factor)
 
     def votes(self) -> Rows:
         """What everybody told of this backward, once it was mixed; nothing where nobody tells."""
@@ -199,7 +217,8 @@ class Strand:
         if self.rows is None and self.due.told and self._board is not None:
             if not all(self.used):
                 self.look()
-            self.rows = self._board(row(self.sick, self.used))
+            seen = (packed(self.square), self.samples) if self.gauge is not None else self.beside
+            self.rows = self._board(row(self.sick, self.used, seen))
 
     def look(self) -> None:
         """Gradients that came in an earlier backward, or while nothing was exchanged, count as used."""
@@ -265,7 +284,7 @@ class Strand:
         region = self._regions[slot][number]
         stepper = self.stepper
         with stepper.span("encode"):
-            sources = [self._source(place) for place in bucket.places] if region is not None else []
+            sources = self._sources(bucket.places) if region is not None else []
             if region is None:
                 self._take_in(bucket.places)
                 self._look_at(bucket.places, mend=False)
@@ -284,6 +303,13 @@ class Strand:
             return self.stays.load(number, sources)
         return self.fabric.load(region, sources, self.scale)
 
+    def _sources(self, places: Sequence[int]) -> list[Tensor]:
+        """Gradients as backward made them, looked at if it is time."""
+        found = [self._source(place) for place in places]
+        if self.gauge is not None:
+            self.square += self.gauge.squares(found)
+        return found
+
     def _source(self, place: int) -> Tensor:
         """A gradient whose numbers follow each other in the order in which its tensor lies in memory."""
         grad, slope = self.tensors[place].grad, self.replica.slopes[place]
@@ -301,9 +327,8 @@ class Strand:
 
     def _take_in(self, places: Sequence[int]) -> None:
         """Copy gradients to where they are exchanged from, tensor by tensor."""
-        for place in places:
+        for place, source in zip(places, self._sources(places), strict=True):
             slope = self.replica.slopes[place]
-            source = self._source(place)
             target = slope.view(-1) if slope.is_contiguous() else flat_of(slope)
             if source.data_ptr() != target.data_ptr():
                 target.copy_(source.view(-1))
@@ -349,12 +374,3 @@ class Strand:
         last = max(cut, default=-1) if not rest else -1
         unseen = sorted({*range(len(self.tensors))} - {*places, *self.pushed})
         return Due(live, cut, places, home, rest, unseen, last, self._told(live), len(home) == len(self.tensors))
-
-
-def _cut(chosen: Chosen, later: int) -> list[Chosen]:
-    """A small first bucket that leaves early, then larger ones."""
-    first, *rest = chosen.cut(FIRST)
-    if not rest:
-        return [first]
-    places = tuple(place for bucket in reversed(rest) for place in bucket.places)
-    return [first, *chosen.part(places).cut(later)]

@@ -30,6 +30,7 @@ class Dense(Codec):
 
     lossy: ClassVar[bool] = False
     by_element: ClassVar[bool] = True
+    proportional: ClassVar[bool] = True
     payloads: ClassVar[frozenset[Payload]] = frozenset(Payload)
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
@@ -46,6 +47,7 @@ class Half(Codec):
 
     sums_exactly: ClassVar[bool] = False
     by_element: ClassVar[bool] = True
+    proportional: ClassVar[bool] = True
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         import torch
@@ -62,6 +64,7 @@ class Brain(Codec):
 
     sums_exactly: ClassVar[bool] = False
     by_element: ClassVar[bool] = True
+    proportional: ClassVar[bool] = True
 
     def converse(self, block: Block, memory: Memory, chance: Chance) -> Conversation:
         import torch

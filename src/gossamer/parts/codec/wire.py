@@ -157,6 +157,7 @@ class Codec(ABC, Value):
     remembers: ClassVar[bool] = False  # it already keeps what it did not send
     sums_exactly: ClassVar[bool] = True  # its Mean wires lose nothing by being summed in flight
     by_element: ClassVar[bool] = False  # what becomes of a number depends on it alone: blocks may be cut
+    proportional: ClassVar[bool] = False  # twice what it is given comes to twice the mix, whatever it was given before
     owns_momentum: ClassVar[bool] = False  # it applies the momentum, so the optimizer must not
     unsent: ClassVar[tuple[str, ...]] = ("residual",)  # memories, if any, of what is not sent yet; the sum of it first
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from gossamer.parts.route.borders import Borders
+from gossamer.parts.route.load import Loads
 from gossamer.parts.route.ring import Ring
 from gossamer.parts.route.schedule import Move, Route
 
@@ -27,6 +29,9 @@ class Backend(Route):
 
     def sent(self, size: int, nbytes: float) -> float:
         return Ring().sent(size, nbytes)
+
+    def loads(self, borders: Borders) -> Loads:
+        return Ring().loads(borders)
 
     def tally(self, member: int, size: int, length: int) -> tuple[int, int]:
         return Ring().tally(member, size, length)

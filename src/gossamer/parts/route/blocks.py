@@ -4,29 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
+from gossamer.parts.route.borders import Borders
+from gossamer.parts.route.handover import blocks, handovers, inward
 from gossamer.parts.route.lines import flipped, halve, logarithm
-from gossamer.parts.route.schedule import IDLE, Hop, Mirrored, Move
-
-
-def blocks(size: int) -> list[int]:
-    """The powers of two that make up `size`, largest first: 600 is 512, 64, 16 and 8."""
-    return [1 << bit for bit in range(size.bit_length() - 1, -1, -1) if size >> bit & 1]
-
-
-def handovers(size: int) -> list[range]:
-    """For each block but the smallest, the rounds in which it is handed what the next smaller one has summed.
-
-    They begin when both have scattered and the smaller has itself been handed everything: one after the other.
-    """
-    found: list[range] = []
-    free = 0
-    for small, large in pairwise(reversed(blocks(size))):
-        begin = max(logarithm(large), logarithm(small), free)
-        free = begin + large // small
-        found.insert(0, range(begin, free))
-    return found
+from gossamer.parts.route.load import Loads, mirrored_loads
+from gossamer.parts.route.schedule import IDLE, Hop, Mirrored, Move, extent
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,6 +60,20 @@ class BinaryBlocks(Mirrored):
             2.0 ** -(time + 1) for time in range(logarithm(sizes[0])) if not any(time in rounds for rounds in times)
         )
         return 2.0 * nbytes * (handed + sum(halves))
+
+    def loads(self, borders: Borders) -> Loads:
+        return mirrored_loads(inward(borders))
+
+    def tally(self, member: int, size: int, length: int) -> tuple[int, int]:
+        """All that comes in goes out again: the halves, one's piece if a smaller block hands it over, and if one's own
+        block hands it on, in whatever parts."""
+        sizes, fine = blocks(size), blocks(size)[0]
+        number, first = _block(member, sizes)
+        place, count = member - first, sizes[number]
+        hops = [hop for move in halve(range(count), place, fine // count) for hop in move[:2] if hop is not None]
+        pieces = [_fine(flipped(place, count), count, fine)] * ((number > 0) + (number < len(sizes) - 1))
+        both = sum(extent(chunks, fine, length) for chunks in (*(hop.chunks for hop in hops), *pieces))
+        return both, both
 
 
 def _block(member: int, sizes: list[int]) -> tuple[int, int]:

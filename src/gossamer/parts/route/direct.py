@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import repeat
 
+from gossamer.parts.route.borders import Borders
+from gossamer.parts.route.load import Flow, Load, Loads, busiest, mirrored_loads
 from gossamer.parts.route.sharded import ShardedHub
 
 
@@ -23,3 +25,9 @@ class Direct(ShardedHub):
 
     def waves(self, size: int) -> Iterator[int]:
         return repeat(size - 1, self.starts(size))
+
+    def loads(self, borders: Borders) -> Loads:
+        """A host of w members lets w messages go for each of those elsewhere, and as many come."""
+        size, others = borders.size, borders.size - 1
+        flows = (Flow(wide * (size - wide), wide) for wide in borders.widths)
+        return mirrored_loads([(Load(borders.widest - 1, busiest(flows), others, others), 1)] if others else [])

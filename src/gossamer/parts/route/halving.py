@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
+from gossamer.parts.route.borders import Borders
 from gossamer.parts.route.lines import halve, logarithm
+from gossamer.parts.route.load import Loads, mirrored_loads
 from gossamer.parts.route.schedule import IDLE, Hop, Mirrored, Move, Route, mirrored
 
 
@@ -46,6 +49,19 @@ def fold(member: int, size: int, chunks: tuple[int, int]) -> Iterator[Move]:
         yield Move(receive=Hop(member + 1, chunks), add=True)
 
 
+def folded(borders: Borders, chunks: int) -> Loads:
+    """The loads of the fold-in of so many chunks, and of the sending out."""
+    left_over = borders.size - power(borders.size)
+    if left_over:
+        yield from mirrored_loads([(borders.first(2 * left_over).climbed(1, 2).load(chunks, add=True), 1)])
+
+
+def remaining(borders: Borders) -> Borders:
+    """The hosts of the active members alone."""
+    left_over = borders.size - power(borders.size)
+    return Borders.among(at - min(at // 2, left_over) for at in borders.at)
+
+
 @dataclass(frozen=True, repr=False)
 class HalvingDoubling(Mirrored):
     """Reduce-scatter by vector halving and distance doubling, all-gather by its mirror image (P1).
@@ -73,6 +89,12 @@ class HalvingDoubling(Mirrored):
 
     def passed(self, size: int, nbytes: float) -> float:
         return self.sent(size, nbytes) + nbytes * _folds(size)
+
+    def loads(self, borders: Borders) -> Loads:
+        line = remaining(borders)
+        distances = [1 << t for t in range(logarithm(line.size))]
+        halves = ((line.swapped(d).load(line.size // (2 * d), add=True), 1) for d in distances)
+        return chain(folded(borders, line.size), mirrored_loads(halves))
 
 
 @dataclass(frozen=True, repr=False)
@@ -111,6 +133,11 @@ class Doubling(Route):
 
     def added(self, size: int, nbytes: float) -> float:
         return nbytes * (logarithm(power(size)) + _folds(size))
+
+    def loads(self, borders: Borders) -> Loads:
+        line = remaining(borders)
+        swaps = ((line.swapped(1 << t).load(1, add=True), 1) for t in range(logarithm(line.size)))
+        return chain(folded(borders, 1), swaps)
 
 
 def _folds(size: int) -> int:

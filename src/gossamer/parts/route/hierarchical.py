@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from itertools import chain
 
 from gossamer.parts.refusal import Refused, kind, whole
+from gossamer.parts.route.borders import Borders
 from gossamer.parts.route.lines import climb, logarithm
+from gossamer.parts.route.load import Loads, mirrored_loads
 from gossamer.parts.route.ring import Ring
 from gossamer.parts.route.schedule import IDLE, Hop, Move, Route, mirrored
 
@@ -75,6 +77,21 @@ class Hierarchical(Route):
 
     def added(self, size: int, nbytes: float) -> float:
         return self._depth(size) * nbytes + self.among.added(self.hosts(size), nbytes)
+
+    def loads(self, borders: Borders) -> Loads:
+        """Masters are every `per_host`-th member: what they do among each other is on hosts of as many as each has."""
+        every, whole = self.per_host, self.chunks(borders.size)
+        climbs = (borders.climbed(1 << t, every).load(whole, add=True) for t in range(self._depth(borders.size)))
+        masters = Borders.among(-(-at // every) for at in borders.at)
+        return chain(mirrored_loads((load, 1) for load in climbs), self.among.loads(masters))
+
+    def tally(self, member: int, size: int, length: int) -> tuple[int, int]:
+        """Every whole vector that goes up the tree comes down again."""
+        host, place = divmod(member, self.per_host)
+        line = range(min(self.per_host, size - host * self.per_host))
+        both = length * sum(move is not IDLE for move in climb(line, place, (0, 1)))
+        sent, received = self.among.tally(host, self.hosts(size), length) if place == 0 else (0, 0)
+        return both + sent, both + received
 
     def _depth(self, size: int) -> int:
         """Rounds of the tree inside a full host."""

@@ -1,13 +1,15 @@
-"""What a route costs where links differ: quick ones inside a host, and one across that a host's members share."""
+"""What a route costs where links differ: quick ones inside a host, and those across that a host's members share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 
 from gossamer.parts.refusal import Refused, kind, real, whole
-from gossamer.parts.route.crossing import Load, loads
+from gossamer.parts.route.crossing import loads
 from gossamer.parts.route.hierarchical import Hierarchical
+from gossamer.parts.route.load import Load
 from gossamer.parts.route.price import EVERY
 from gossamer.parts.route.schedule import OWN, Route
 from gossamer.parts.route.torus import Torus
@@ -28,23 +30,26 @@ class Link:
 @dataclass(frozen=True)
 class Hosts:
     """Hosts of `per_host` members, one after the other: every member has an `inside` link to its host, and all
-    members of a host share the one `across`. Adding takes `gamma` seconds a byte."""
+    members of a host share its `nics` links `across`. Adding takes `gamma` seconds a byte."""
 
     per_host: int
     inside: Link
     across: Link
     gamma: float = 0.0
+    nics: int = 1
 
     def __post_init__(self) -> None:
         whole("Hosts", "per_host", self.per_host, 1, 2**20)
         kind("Hosts", "inside", self.inside, Link)
         kind("Hosts", "across", self.across, Link)
         real("Hosts", "gamma", self.gamma, 0.0, 1e9)
+        whole("Hosts", "nics", self.nics, 1, 2**20)
 
 
 def cost_on(hosts: Hosts, route: Route, size: int, nbytes: float) -> float:
     """Seconds of an all-reduce on these hosts. Waves keep step: one lasts as long as its slowest message inside a
-    host, or as all that leaves (or enters) the busiest host through its one link, and then as long as adding takes.
+    host, or as all that leaves (or enters) the busiest host through its links, and then as long as adding takes. What
+    a member sends across keeps to one link: of several, no more are in use than members send, or hear.
 
     With one member a host, or all on one, this is `cost`; but a link that nobody uses costs no start-up.
     """
@@ -53,7 +58,7 @@ def cost_on(hosts: Hosts, route: Route, size: int, nbytes: float) -> float:
     route = route.suited(nbytes)
     route.fits(size)
     chunk = nbytes / route.chunks(size)
-    return sum(times * _lasts(hosts, load, chunk) for load, times in loads(route, size, hosts.per_host))
+    return fsum(times * _lasts(hosts, load, chunk) for load, times in loads(route, size, hosts.per_host))
 
 
 def cheapest_on(hosts: Hosts, size: int, nbytes: float, *, among: Sequence[Route] | None = None) -> Route:
@@ -71,7 +76,8 @@ def cheapest_on(hosts: Hosts, size: int, nbytes: float, *, among: Sequence[Route
 
 
 def _lasts(hosts: Hosts, load: Load, chunk: float) -> float:
-    links = ((hosts.inside, load.inside), (hosts.across, load.across))
+    across = max((flow.chunks / min(hosts.nics, flow.members) for flow in load.across), default=0.0)
+    links = ((hosts.inside, load.inside), (hosts.across, across))
     start = 1 + OWN * (load.rounds - 1)
     slowest = max((start * link.alpha + link.beta * chunks * chunk for link, chunks in links if chunks), default=0.0)
     return slowest + hosts.gamma * load.added * chunk

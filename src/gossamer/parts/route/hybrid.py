@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gossamer.parts.refusal import kind, whole
+from gossamer.parts.route.borders import Borders
 from gossamer.parts.route.halving import Doubling
+from gossamer.parts.route.load import Loads
 from gossamer.parts.route.ring import Ring
 from gossamer.parts.route.schedule import Move, Route
 
@@ -57,3 +59,9 @@ class BySize(Route):
 
     def added(self, size: int, nbytes: float) -> float:
         return self.large.added(size, nbytes)
+
+    def loads(self, borders: Borders) -> Loads:
+        return self.large.loads(borders)
+
+    def tally(self, member: int, size: int, length: int) -> tuple[int, int]:
+        return self.large.tally(member, size, length)

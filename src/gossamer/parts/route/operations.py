@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gossamer.parts.refusal import Refused, whole
+from gossamer.parts.route.borders import Borders
 from gossamer.parts.route.lines import climb, gather, logarithm, scatter
+from gossamer.parts.route.load import Loads
 from gossamer.parts.route.schedule import Move, Schedule, mirrored
 
 
@@ -30,6 +33,10 @@ class ReduceScatter(Operation):
     def claim(self, member: int, size: int) -> Mapping[int, frozenset[int]]:
         return {member: frozenset(range(size))}
 
+    def loads(self, borders: Borders) -> Loads:
+        if borders.size > 1:
+            yield borders.circled(borders.size).load(1, add=True), borders.size - 1
+
     def rounds(self, size: int) -> int:
         return size - 1
 
@@ -50,6 +57,10 @@ class AllGather(Operation):
     def claim(self, member: int, size: int) -> Mapping[int, frozenset[int]]:
         return {chunk: frozenset([chunk]) for chunk in range(size)}
 
+    def loads(self, borders: Borders) -> Loads:
+        if borders.size > 1:
+            yield borders.circled(borders.size).load(1, add=False), borders.size - 1
+
     def rounds(self, size: int) -> int:
         return size - 1
 
@@ -61,6 +72,7 @@ class Rooted(Operation):
     """An operation in which one member, the root, has a part of its own, over a binomial tree."""
 
     root: int
+    adds: ClassVar[bool]  # what is heard is added
 
     def __post_init__(self) -> None:
         whole(type(self).__name__, "root", self.root, 0, 2**20 - 1)
@@ -78,14 +90,26 @@ class Rooted(Operation):
     def passed(self, size: int, nbytes: float) -> float:
         return logarithm(size) * nbytes
 
+    def loads(self, borders: Borders) -> Loads:
+        if self.root not in borders.at:  # its host lies at both ends of the line
+            yield from super().loads(borders)
+            return
+        size = borders.size
+        line = Borders.among((*((at - self.root) % size for at in borders.at), size))
+        for t in range(logarithm(size)):
+            yield line.climbed(1 << t, size).load(1, add=self.adds), 1
+
     def _line(self, member: int, size: int) -> tuple[Sequence[int], int]:
         """Everybody from the root on, and this member's place among them."""
-        return [*range(self.root, size), *range(self.root)], (member - self.root) % size
+        line = [*range(self.root, size), *range(self.root)] if self.root else range(size)
+        return line, (member - self.root) % size
 
 
 @dataclass(frozen=True, repr=False)
 class Reduce(Rooted):
     """Up the tree: the root ends with the sum."""
+
+    adds = True
 
     root: int = 0
 
@@ -102,6 +126,8 @@ class Reduce(Rooted):
 @dataclass(frozen=True, repr=False)
 class Broadcast(Rooted):
     """Down the tree of `Reduce`: everybody ends with the vector of the root, which sends most."""
+
+    adds = False
 
     root: int = 0
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
+from gossamer.parts.route.borders import Borders
 from gossamer.parts.route.lines import circled
+from gossamer.parts.route.load import Loads
 from gossamer.parts.route.operations import AllGather, ReduceScatter
 from gossamer.parts.route.schedule import Move, Route
 
@@ -26,6 +29,9 @@ class Ring(Route):
 
     def sent(self, size: int, nbytes: float) -> float:
         return 2.0 * nbytes * (size - 1) / size
+
+    def loads(self, borders: Borders) -> Loads:
+        return chain(ReduceScatter().loads(borders), AllGather().loads(borders))
 
     def tally(self, member: int, size: int, length: int) -> tuple[int, int]:
         return circled(member, size, (0, size), size, length)

@@ -11,6 +11,8 @@ from functools import lru_cache
 from itertools import repeat
 from typing import ClassVar, NamedTuple
 
+from gossamer.parts.route.borders import Borders
+from gossamer.parts.route.load import Loads, walked
 from gossamer.parts.value import Value
 
 
@@ -82,6 +84,10 @@ class Schedule(ABC, Value):
     def fits(self, size: int) -> None:
         """Refuse a number of members the schedule cannot serve; most serve any."""
         return
+
+    def loads(self, borders: Borders) -> Loads:
+        """The loads of all waves on hosts with these borders. Any schedule may be walked; routes say theirs at once."""
+        return walked(self, borders)
 
     def tally(self, member: int, size: int, length: int) -> tuple[int, int]:
         """Elements this member sends and receives of a vector of `length`, which chunks need not divide."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from gossamer.parts.route.borders import Borders
+from gossamer.parts.route.load import Loads, mirrored_loads
 from gossamer.parts.route.schedule import Hop, Mirrored, Move, extent
 
 
@@ -26,6 +28,13 @@ class ShardedHub(Mirrored):
 
     def sent(self, size: int, nbytes: float) -> float:
         return 2.0 * nbytes * (size - 1) / size
+
+    def loads(self, borders: Borders) -> Loads:
+        """Round j is a shift by j, as one by size - j; those that are farther than any host is wide are alike."""
+        size = borders.size
+        near = range(1, min(borders.widest, (size + 1) // 2))
+        far = (borders.shifted(size // 2).load(1, add=True), size - 1 - 2 * len(near))
+        return mirrored_loads([*((borders.shifted(by).load(1, add=True), 2) for by in near), far])
 
     def tally(self, member: int, size: int, length: int) -> tuple[int, int]:
         own = extent((member, member + 1), size, length)

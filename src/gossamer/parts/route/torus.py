@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from math import isqrt
 
 from gossamer.parts.refusal import Refused, whole
+from gossamer.parts.route.borders import Borders
 from gossamer.parts.route.lines import circled, gather, scatter
+from gossamer.parts.route.load import Loads, mirrored_loads
 from gossamer.parts.route.schedule import Move, Route
 
 
@@ -50,6 +52,12 @@ class Torus(Route):
     def sent(self, size: int, nbytes: float) -> float:
         x, y = self.grid(size)
         return 2.0 * nbytes * (x - 1) / x + 2.0 * (nbytes / x) * (y - 1) / y
+
+    def loads(self, borders: Borders) -> Loads:
+        """A column is the members `x` apart, around, so all of them together are one shift."""
+        x, y = self.grid(borders.size)
+        rows = [(borders.circled(x).load(y, add=True), x - 1)] if x > 1 else []
+        return mirrored_loads([*rows, (borders.shifted(x).load(1, add=True), y - 1)])
 
     def tally(self, member: int, size: int, length: int) -> tuple[int, int]:
         x, y = self.grid(size)

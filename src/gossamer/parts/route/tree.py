@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
+from gossamer.parts.route.borders import Borders
 from gossamer.parts.route.lines import logarithm
+from gossamer.parts.route.load import Loads
 from gossamer.parts.route.operations import Broadcast, Reduce
 from gossamer.parts.route.schedule import Move, Route
 
@@ -29,6 +32,9 @@ class Tree(Route):
 
     def sent(self, size: int, nbytes: float) -> float:
         return logarithm(size) * nbytes
+
+    def loads(self, borders: Borders) -> Loads:
+        return chain(Reduce().loads(borders), Broadcast().loads(borders))
 
     def passed(self, size: int, nbytes: float) -> float:
         return 2 * logarithm(size) * nbytes

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
-from gossamer.parts.chance import below
+from gossamer.parts.chance import all_below
 from gossamer.parts.refusal import whole
 from gossamer.parts.topology.mixing import Into, Mixing, Neighbours, Pair, Topology
 from gossamer.parts.topology.peers import not_alone
 from gossamer.parts.world import World
+
+_drawn = lru_cache(maxsize=32)(all_below)  # all members' draws of a round, which others ask for, too
 
 
 @dataclass(frozen=True, repr=False)
@@ -28,7 +31,8 @@ class RandomPeer(Topology):
 
     def drawn(self, member: int, round: int, world: World, slot: int) -> list[int]:
         """The partners of this round; a self-draw is one of them."""
-        return [below(world.size, world.seed, slot, round, member, pull) for pull in range(self.pulls)]
+        size, key = world.size, (world.seed, slot, round)
+        return [_drawn(size, size, key, pull)[member] for pull in range(self.pulls)]
 
     def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
         share = 1.0 / (self.pulls + 1)
@@ -58,10 +62,10 @@ class RandomPush(Topology):
     tells: ClassVar[bool] = True
 
     def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
-        return Into(below(world.size, world.seed, slot, round, member))
+        return Into(_drawn(world.size, world.size, (world.seed, slot, round))[member])
 
     def listeners(self, member: int, round: int, world: World, slot: int) -> tuple[int, ...]:
-        target = below(world.size, world.seed, slot, round, member)
+        target = _drawn(world.size, world.size, (world.seed, slot, round))[member]
         return () if target == member else (target,)
 
     def fits(self, world: World) -> None:
@@ -80,7 +84,8 @@ class RandomPair(Topology):
     trades: ClassVar[bool] = True
 
     def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
-        return Pair((member + 1 + below(world.size - 1, world.seed, slot, round, member)) % world.size)
+        drawn = _drawn(world.size - 1, world.size, (world.seed, slot, round))[member]
+        return Pair((member + 1 + drawn) % world.size)
 
     def listeners(self, member: int, round: int, world: World, slot: int) -> tuple[int, ...]:
         return tuple(

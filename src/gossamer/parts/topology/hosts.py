@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from gossamer.parts.refusal import Refused, kind, whole
@@ -162,7 +163,12 @@ class Masters(Hosted):
 
     def _hosts(self, world: World) -> World:
         """The world whose members are hosts."""
-        return World(max(1, world.size // self.per_host), world.seed)
+        return _hosts(world.size, world.seed, self.per_host)
+
+
+@lru_cache(maxsize=256)
+def _hosts(size: int, seed: int, per_host: int) -> World:
+    return World(max(1, size // per_host), seed)
 
 
 def divisors(size: int) -> Sequence[int]:

@@ -113,17 +113,21 @@ class Dissemination(Topology):
 
     def _hop(self, member: int, round: int, world: World, slot: int, way: int) -> int:
         sweep, k = divmod(round, max(1, (world.size - 1).bit_length()))
-        places = _shuffled(world.size, world.seed, slot, sweep)
-        return places[(places.index(member) + way * (1 << k)) % world.size]
+        places, where = _shuffled(world.size, world.seed, slot, sweep)
+        return places[(where[member] + way * (1 << k)) % world.size]
 
     def fits(self, world: World) -> None:
         not_alone("Dissemination", world)
 
 
 @lru_cache(maxsize=256)
-def _shuffled(size: int, seed: int, slot: int, sweep: int) -> tuple[int, ...]:
-    """The members in the order of a sweep; the first sweep keeps them as they are."""
-    return tuple(sorted(range(size), key=lambda member: draw(seed, slot, sweep, member) if sweep else member))
+def _shuffled(size: int, seed: int, slot: int, sweep: int) -> tuple[list[int], list[int]]:
+    """The members in the order of a sweep, and the place of each; the first sweep keeps them as they are."""
+    places = sorted(range(size), key=lambda member: draw(seed, slot, sweep, member) if sweep else member)
+    where = [0] * size
+    for place, member in enumerate(places):
+        where[member] = place
+    return places, where
 
 
 @dataclass(frozen=True, repr=False)

@@ -88,6 +88,14 @@ def told_seconds(span: float) -> str:
     return f"{span * 1e3:.3g} ms" if span >= 1e-3 else f"{span * 1e6:.3g} µs"
 
 
+def told_span(span: float) -> str:
+    """A span that may be long, in the unit that suits: `12.3 s`, `45 min`, `3.2 h`, `12 days`."""
+    for unit, length, most in (("min", 60.0, 120.0), ("h", 3600.0, 72.0), ("days", 86400.0, float("inf"))):
+        if span >= 120.0 and span / length < most:
+            return f"{span / length:,.0f} {unit}" if span / length >= 99.5 else f"{span / length:.3g} {unit}"
+    return told_seconds(span)
+
+
 def told_share(share: float, target: float) -> str:
     """A share in three digits, or in as many more as it takes to see on which side of the target it lies."""
     for digits in range(3, 9):

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from gossamer.cli import units
+from gossamer.parts import units
 from gossamer.parts.refusal import Refused
 
 
@@ -77,3 +77,17 @@ def test_told_seconds(span: float, words: str) -> None:
 
 def test_told_rate_is_in_bits() -> None:
     assert units.told_rate(125e6) == "1 Gbit/s"
+
+
+def test_long_spans_are_told_in_the_unit_that_suits() -> None:
+    spans = {
+        0.0: "0 s",
+        0.05: "50 ms",
+        119.0: "119 s",
+        120.0: "2 min",
+        7100.0: "118 min",
+        7200.0: "2 h",
+        3e5: "3.47 days",
+    }
+    assert {span: units.told_span(span) for span in spans} == spans
+    assert units.told_span(1e9) == "11,574 days"

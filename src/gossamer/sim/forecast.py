@@ -1,0 +1,143 @@
+"""What a simulation comes to: seconds with an interval, efficiency, bytes, time to a goal. Plays nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import exp, log, log2, sqrt
+
+from gossamer.parts.synchrony import Synchrony
+from gossamer.parts.world import World
+from gossamer.sim.cluster import MODEL, Cluster
+from gossamer.sim.scene import Played
+from gossamer.sim.workload import Goal
+from gossamer.strategy import AnyStrategy, slots
+
+NINETY = 1.645  # standard deviations on either side that hold nine tenths
+FITTED, DOUBLED = 0.05, 0.02  # of a logarithm: what a fitted model misses, and more for each doubling beyond the fit
+LABELS = 0.15  # what a model misses that was fitted to nothing
+FAR = 64.0  # times as many workers as were measured: beyond it one should not trust a model
+# models of ours, not any paper's: how many more samples are needed, in proportion to
+STALE = 0.01  # each version or step of age in what a step uses
+APART = 0.02  # each doubling of the local steps between two mixes
+MIXED = 0.02  # how much of a disagreement a round of gossip leaves, over what it takes away
+DAY = 86400.0
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A figure, and between what it lies with nine chances in ten."""
+
+    value: float
+    low: float
+    high: float
+
+    def plus(self, more: float) -> Interval:
+        """All three, and so much more."""
+        return Interval(self.value + more, self.low + more, self.high + more)
+
+    def times(self, factor: float) -> Interval:
+        """All three, multiplied."""
+        return Interval(self.value * factor, self.low * factor, self.high * factor)
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What so many workers would do: seconds of a step and its parts, and what follows from them.
+
+    `efficiency`: samples a second over those of as many workers that never wait. `exposed`: seconds of a step in which
+    a member waits for others. `sent`, `answered`: bytes a step, out of a member and back from hubs. `extrapolation`:
+    workers over the most that were measured. `goodput`: the share of the time that failures and checkpoints leave.
+    """
+
+    strategy: str
+    workers: int
+    batch: float
+    step: Interval
+    alone: float
+    exposed: float
+    sent: float
+    answered: float
+    staleness: float
+    extrapolation: float
+    goodput: float
+    goal: Interval | None
+    stopped: str | None
+    played: Played = field(repr=False, compare=False)
+
+    @property
+    def efficiency(self) -> float:
+        """Of 1."""
+        return self.alone / self.step.value if self.step.value else 1.0
+
+    @property
+    def throughput(self) -> float:
+        """Samples a second."""
+        return self.batch / self.step.value if self.step.value else 0.0
+
+    @property
+    def warning(self) -> str | None:
+        """What must be said before anything else."""
+        if self.extrapolation <= FAR:
+            return None
+        if self.extrapolation == self.workers:
+            seen = f"nobody measured several workers on this cluster, and these are {self.workers:,}"
+        else:
+            seen = (
+                f"{self.workers:,} workers are {self.extrapolation:,.0f} times as many as were measured on this cluster"
+            )
+        return f"{seen}: beyond {FAR:.0f} times as many as were measured, take this as a guess"
+
+
+def around(value: float, slopes: dict[str, float], cluster: Cluster, extrapolation: float) -> Interval:
+    """The interval of a time, by how it follows each parameter (d log t / d log x) and how sure one is of each."""
+    known = sum((slope * cluster.spread.get(name, 0.0)) ** 2 for name, slope in slopes.items())
+    misses = cluster.spread.get(MODEL, FITTED if cluster.measured else LABELS)
+    misses += DOUBLED * max(0.0, log2(max(1.0, extrapolation)))
+    width = NINETY * sqrt(known + misses**2)
+    return Interval(value, value * exp(-width), value * exp(width))
+
+
+def slope(value: float, other: float, factor: float) -> float:
+    """d log t / d log x, from t at x and at x times a factor."""
+    return log(other / value) / log(factor) if value > 0 and other > 0 else 0.0
+
+
+def goodput(cluster: Cluster, hosts: int) -> float:
+    """1 - C/tau - (tau/2 + R)/M with tau = sqrt(2 C M): what checkpoints, and work lost to failures, leave."""
+    if not cluster.failures:
+        return 1.0
+    between = 1000.0 * DAY / (cluster.failures * hosts)
+    every = sqrt(2.0 * cluster.save * between)
+    lost = (cluster.save / every if every else 0.0) + (every / 2.0 + cluster.restart) / between
+    return max(0.0, 1.0 - lost)
+
+
+def samples(goal: Goal, strategy: AnyStrategy, world: World, batch: float, staleness: float) -> float:
+    """Samples until the goal: those of the batch that an update is made of, more where what is used is old, where
+    members go apart, and where they hear of each other slowly."""
+    exchanges = slots(strategy)
+    alone = any(ex.hub and _single(ex.synchrony, world) for ex in exchanges)
+    needed = goal.needed(batch / world.size if alone else batch)
+    every = max(ex.synchrony.every for ex in exchanges)
+    gaps = [gap for slot, ex in enumerate(exchanges) if (gap := _gap(ex.topology, world, slot)) is not None]
+    mixing = (1.0 - min(gaps)) / max(min(gaps), 1e-6) if gaps else 0.0
+    return needed * (1.0 + STALE * staleness) * (1.0 + APART * log2(every)) * (1.0 + min(1.0, MIXED * mixing))
+
+
+def _single(synchrony: Synchrony, world: World) -> bool:
+    return synchrony.quorum is not None and synchrony.closes(world.size) == 1
+
+
+def _gap(topology: object, world: World, slot: int) -> float | None:
+    """The spectral gap; of worlds too large for it that of the largest it is worked out for, which is no smaller."""
+    from gossamer.parts.refusal import Refused
+    from gossamer.parts.topology import Topology
+    from gossamer.strategy.describe import spectral_gap
+
+    assert isinstance(topology, Topology)
+    small = World(min(world.size, 32), world.seed)
+    try:
+        topology.fits(small)
+    except Refused:
+        return None
+    return spectral_gap(topology, small, slot)
