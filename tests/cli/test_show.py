@@ -84,7 +84,7 @@ def test_a_hub_is_as_slow_as_its_link_is_crowded() -> None:
 @pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry.name)
 def test_every_entry_shows(entry: object) -> None:
     name = entry.name  # type: ignore[attr-defined]
-    result = ask("show", name, "--workers", "6", "--link", "1Gbit")
+    result = ask("show", name, "--workers", "6", "--link", "1Gbit", "--bytes", "4MB")
     assert result.exit_code == 0, result.stderr
     for word in (name, "Where it stands", "What a step does", "What it sends", "How it mixes", "Compute", "1 Gbit/s"):
         assert word in result.stdout

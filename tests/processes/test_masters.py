@@ -71,7 +71,8 @@ def test_small_updates_survive(member: Member, kind: str, strategy: str) -> None
 
 @everywhere(worlds=(2,), strategy=("gossip_pull", "gossip_push", "adpsgd", "hogwild", "ssp(2)"))
 def test_small_updates_survive_where_nobody_waits(member: Member, strategy: str) -> None:
-    """A hub steps with every gradient, or its share; where parameters are mixed, nobody is ahead of its own steps."""
+    """A hub steps with every gradient, or its share. Where parameters are mixed, as long as nobody waits, a member has
+    taken all its own steps and at most the other's, and may have heard no more than how the other began."""
     model = nn.Linear(64, 1, bias=False).bfloat16()
     nn.init.ones_(model.weight)
     optimizer = Master(model.parameters(), lambda held: torch.optim.SGD(held, lr=1e-4))
@@ -86,7 +87,7 @@ def test_small_updates_survive_where_nobody_waits(member: Member, strategy: str)
     if wanted := {"hogwild": 0.98, "ssp(2)": 0.99}.get(strategy):
         assert abs(float(mean) - wanted) < 1e-5
     else:
-        assert 0.99 - 1e-4 < float(mean) < 0.996
+        assert 0.98 - 1e-5 < float(mean) < 0.998  # 16 bits alone stay at 1
 
 
 @everywhere(worlds=(2, 3), strategy=ALIKE)

@@ -1,8 +1,8 @@
 """Lockstep and Freely time the same strategy alike: as arrays, and event by event.
 
 Mixes of all, hubs on hosts of their own and neighbours on links of their own end at the same moment, member by member,
-to rounding. What may differ, and by how much, is told at the tests of it: who of those that ask for a link at the very
-same moment has it first, links that several exchanges or steps compete for, groups, and hubs that share links.
+to rounding. What may differ, and by how much, is told at the tests of it: links that members of a host, several
+exchanges or steps compete for, groups, and hubs that share links.
 """
 
 from __future__ import annotations
@@ -95,12 +95,16 @@ def test_a_slow_neighbour_competes_with_what_is_said_a_step_later() -> None:
             assert (other <= 1.12 * one).all() and (other >= 0.95 * one).all(), text
 
 
-def test_neighbours_share_a_hosts_links_first_come_first_served() -> None:
-    """Four members a host; steps are so long that nobody sends before all have sent what they said the step before."""
+def test_neighbours_that_share_a_hosts_links_differ_by_no_more_than_what_these_carry() -> None:
+    """Four members a host. In lockstep what shares a link is through together, and event by event one after the other:
+    a member may be earlier, or later, by what the others of its host put on the link in that round."""
     for text in ("sgp", "gossipgrad", "dpsgd(Grid())", "gossip_pga"):
-        strategy = parse(text)
-        found = scene(strategy, replace(cluster(4, 0.1), speed=0.01))
-        assert same(*both(found)), text
+        found = scene(text, replace(cluster(4, 0.1), speed=0.01))
+        one, other = both(found)
+        shared = 8 * sum(found.roads.message(cargo.nbytes, near=False)[0] for cargo in found.cargoes)  # two each
+        rounds = numpy.arange(1, STEPS + 1)[:, None]
+        assert (numpy.abs(other - one) <= rounds * shared).all() and not same(one, other), text
+        assert (numpy.abs(other - one) <= 0.03 * one).all(), text
 
 
 @settings(steady, max_examples=40)
@@ -142,7 +146,8 @@ def test_groups_differ_by_no_more_than_what_they_tell_each_other(per_host: int) 
     event by event, the first are heard before that, and all tell the first members first: at most twice as long."""
     for text in ("two_levels", "gossip_hosts"):
         one, other = both(scene(text, cluster(per_host, 0.1)))
-        assert (other <= one).all() and (other >= 0.9 * one).all(), text
+        least = 0.9 if per_host == 1 else 0.75  # masters that share a link and come one after the other
+        assert (other <= 1.02 * one).all() and (other >= least * one).all(), text
     found = scene("Exchange(topology=Inside(per_host=4))", cluster(per_host, 0.1))
     one, other = both(found)
     busy, under_way = found.roads.message(found.cargoes[0].nbytes, near=per_host == 4)

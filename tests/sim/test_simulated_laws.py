@@ -1,8 +1,9 @@
 """What every simulation keeps: the same again from the same seed, no gain from worse links, machines or neighbours, and
 intervals that hold their value.
 
-In step that is exact, unless neighbours compete for links. Where they do, and where members go on without each other,
-a delay can be a gain: who comes later may find a way free that it would have queued for. Each test tells what is kept.
+In step that is exact, step by step. Where members go on without each other and push to a hub, the first to come is
+served first, and a delay can be a gain of a thousandth: who comes later may find a way free that it would have queued
+for.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from tests.laws.arbitrary import steady, strategies
 from tests.sim.two_players import WORK, cluster
 
 from gossamer.parts.refusal import Refused
-from gossamer.parts.topology import Complete, Dissemination, Exponential, Hub
 from gossamer.parts.trouble import Script, Slow
 from gossamer.sim.cluster import Cluster, Tier
 from gossamer.sim.lockstep import in_step
 from gossamer.sim.scene import Played
 from gossamer.sim.simulate import play, simulate, staged
-from gossamer.strategy import CATALOG, AnyStrategy, parse, slots
+from gossamer.strategy import CATALOG, AnyStrategy, parse
 
 SIZE, STEPS = 8, 8
 FREE = [entry.name for entry in CATALOG if not in_step(entry.make())]
 SOME = ["allreduce", "parameter_server", "dpsgd", "osgp", "gossip_hosts", "powersgd", "local_sgd(every=3)"]
 SLOW = Script((Slow(rank=2, factor=2.0),))
+FIRST_COME = 0.003  # what a delay gains at most, by chance, where the first to come is served first
 
 
 def timed(
@@ -51,13 +52,6 @@ def worse(given: Cluster, what: str, factor: float) -> Cluster:
     return replace(given, inside=tiers[0], across=tiers[1])
 
 
-def plain(strategy: AnyStrategy, per_host: int) -> bool:
-    """Whether links are never competed for: mixes of all and hubs, one after the other, or a message for each way."""
-    kinds = {type(ex.topology) for ex in slots(strategy)}
-    alone = per_host == 1 and len(slots(strategy)) == 1 and kinds <= {Exponential, Dissemination}
-    return kinds <= {Complete, Hub} or alone
-
-
 @settings(steady, max_examples=40)
 @given(
     strategies(), st.sampled_from((1, 4)), st.sampled_from(("bandwidth", "latency", "jitter")), st.floats(1.0, 30.0),
@@ -73,23 +67,22 @@ def test_nothing_worse_makes_a_step_in_lockstep_faster(
     except Refused:
         return
     other = timed(strategy, worse(cluster(per_host), what, factor), seed=seed)
-    slack = 1e-12 if plain(strategy, per_host) else 0.1  # neighbours may come to a way in another order
-    assert all(b >= a * (1 - slack) for a, b in zip(one.ends, other.ends, strict=True))
     slower = timed(strategy, cluster(per_host), SLOW, seed=seed)
-    assert all(b >= a * (1 - slack) for a, b in zip(one.ends, slower.ends, strict=True))
+    for found in (other, slower):
+        assert all(b >= a * (1 - 1e-12) for a, b in zip(one.ends, found.ends, strict=True))
 
 
 @pytest.mark.parametrize("what", ["bandwidth", "latency", "jitter", "slow"])
 @pytest.mark.parametrize("name", FREE)
-def test_nothing_worse_makes_the_free_much_faster(name: str, what: str) -> None:
-    """In the mean over many steps, and but for the ways that others leave free: none gains a twentieth."""
+def test_nothing_worse_makes_the_free_faster(name: str, what: str) -> None:
+    """But for the way to a hub that others leave free."""
     strategy, given = parse(name), cluster(1, 0.05)
     one = timed(strategy, given, steps=40).ends[-1]
     for factor in (1.1, 2.0, 10.0):
         trouble = Script((Slow(rank=2, factor=factor),)) if what == "slow" else Script()
         other = timed(strategy, given if what == "slow" else worse(given, what, factor), trouble, steps=40).ends[-1]
-        assert other >= 0.95 * one, (name, what, factor)
-    assert other > one or name == "gossip_push", "ten times worse is felt, but by those that wait for nothing"
+        assert other >= (1 - FIRST_COME) * one, (name, what, factor)
+    assert other > one or (name, what) == ("gossip_push", "latency"), "ten times worse is felt by who waits for it"
 
 
 @pytest.mark.parametrize("name", [*SOME, *FREE])
@@ -108,13 +101,14 @@ for name in ("allreduce", "hogwild", "gossip_pull", "sgp"):
 print(sorted(name for name in sys.modules if name.split(".")[0] == "torch")[:3])
 """
 LARGE = """
-import resource
+from pathlib import Path
 from gossamer.sim.cluster import Cluster, Tier
 from gossamer.sim.simulate import simulate
 many = Cluster(8192, 8, Tier(1e-6, 1e11), Tier(1e-5, 1e10))
 for name in ("allreduce", "hogwild", "sgp"):
     simulate(name, many, "resnet50", 65536, steps=2, interval=False)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+print(status["VmHWM"].split()[0])  # of this program alone; getrusage remembers whoever started it
 """
 
 

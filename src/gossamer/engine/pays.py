@@ -24,7 +24,7 @@ from gossamer.strategy.strategy import AnyStrategy, Staged, Strategy
 if TYPE_CHECKING:
     from torch import Tensor
 
-MOST = 25_000_000  # elements that are played; what is larger costs in proportion
+MOST = 5_000_000  # elements that are played; what is larger costs in proportion
 PLAYS = 3  # with one body to read, and as many with MANY: what there is to do once, and for each of them
 MANY = 4
 

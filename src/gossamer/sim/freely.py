@@ -13,10 +13,11 @@ from math import inf
 
 from gossamer.parts.topology import Everyone, Into, Neighbours, Pair
 from gossamer.sim.cargo import Cargo
+from gossamer.sim.contention import waits
 from gossamer.sim.lockstep import DRAWN
 from gossamer.sim.posts import Posts, Tray
 from gossamer.sim.scene import LINKS, Played, Scene, Span
-from gossamer.sim.ways import Event, Lanes, Line
+from gossamer.sim.ways import Doors, Event, Line
 from gossamer.strategy import Compute, Meet, Send, Settle, Update, slots
 
 Life = Generator[float | None, None, None]  # sleeps until a time, or waits to be woken (None)
@@ -37,7 +38,11 @@ class Freely:
         self._levels, self._least = Counter({0: size}), 0  # how many members have done so many steps
         self._dead: set[int] = set()
         self._gated: list[int] = []
-        self._lanes = Lanes(scene)
+        self._doors = Doors(scene)
+        self._crowded = {  # what visits wait for, beside their own bytes
+            slot: waits(scene, slot) for slot, ex in enumerate(self._exchanges) if ex.meets and not ex.hub
+        }
+        self._told = [0.0] * size  # when what each told others last has left
         self._lines = {slot: Line(scene, slot) for slot, ex in enumerate(self._exchanges) if ex.hub}
         self._computes: dict[int, list[float]] = {}
         self._posts = Posts(size)
@@ -250,14 +255,12 @@ class Freely:
         if isinstance(mixing, Everyone):
             self._sent[slot] += sum(parcel.sent for parcel in cargo.parcels)
             if len(tray.posted) == world.size:
-                self._lane = self._through(cargo, slot, step)
-                tray.arrivals = dict.fromkeys(range(world.size), self._lane)
+                tray.over = self._lane = self._through(cargo, slot, step)
                 self._wake(tray, range(world.size))
             return
-        listeners, arrivals = ex.topology.listeners(member, round, world, slot), tray.arrivals
-        for other in listeners:
-            heard = self._lanes.carry(member, other, cargo.nbytes, self.now)
-            arrivals[other] = max(arrivals.get(other, 0.0), heard)
+        listeners = ex.topology.listeners(member, round, world, slot)
+        for other, begun, left in self._doors.leave(member, listeners, cargo.nbytes, self.now):
+            tray.coming.setdefault(other, []).append((begun, left, member))
         self._sent[slot] += cargo.nbytes * len(listeners)
         self._wake(tray, listeners)
 
@@ -288,7 +291,9 @@ class Freely:
             self._posts.tray(key).parked.add(member)
             yield None
         met = self._posts.latest(key, mixing) if sent < self._drawn else None
-        heard = self._posts.tray(key).arrivals.get(member, 0.0)
+        tray = self._posts.tray(key)
+        coming = tray.coming.get(member)
+        heard = self._doors.hear(member, self.scene.cargoes[slot].nbytes, coming) if coming else tray.over
         if heard > self.now:
             yield heard
         self._posts.take(key)
@@ -303,26 +308,40 @@ class Freely:
         if isinstance(mixing, Neighbours):
             return self._pull(member, slot, step, [other for other in mixing.weights if other != member])
         if isinstance(mixing, Into):
-            if mixing.target != member and mixing.target not in self._dead:
-                self._sent[slot] += nbytes
-                self._lanes.carry(member, mixing.target, nbytes, self.now)
-                self._age(max(0, self.done[mixing.target] - step))
-            return self.now
+            return self._tell(member, slot, step, mixing.target)
         assert isinstance(mixing, Pair), f"{mixing} is not met"
         if mixing.partner in self._dead:
             return self.now
         self._sent[slot] += 2 * nbytes
         self._age(max(0, step - self.done[mixing.partner]))
-        there = self._lanes.carry(member, mixing.partner, nbytes, self.now)
-        return self._lanes.carry(mixing.partner, member, nbytes, there)
+        return self.now + 2 * self._carried(slot, member, mixing.partner)
+
+    def _carried(self, slot: int, one: int, other: int) -> float:
+        """Seconds from one member to another, others' visits being in the way as often as they are."""
+        near = self.scene.roads.near(one, other)
+        busy, under_way = self.scene.roads.message(self.scene.cargoes[slot].nbytes, near=near)
+        return busy + under_way + self._crowded[slot].of(near=near)
+
+    def _tell(self, member: int, slot: int, step: int, target: int) -> float:
+        """Lay into an inbox: one goes on as soon as what one told last has left."""
+        if target == member or target in self._dead:
+            return self.now
+        roads, nbytes = self.scene.roads, self.scene.cargoes[slot].nbytes
+        self._sent[slot] += nbytes
+        self._age(max(0, self.done[target] - step))
+        busy, _ = roads.message(nbytes, near=roads.near(member, target))
+        begun = max(self.now, self._told[member])
+        self._told[member] = begun + busy
+        return begun
 
     def _pull(self, member: int, slot: int, step: int, partners: list[int]) -> float:
+        """Ask one partner after the other."""
         heard, roads, nbytes = self.now, self.scene.roads, self.scene.cargoes[slot].nbytes
         if self._dead and self._dead.intersection(partners):
             return heard
         for other in partners:
             _, asking = roads.message(0.0, near=roads.near(member, other))
-            heard = max(heard, self._lanes.carry(other, member, nbytes, self.now + asking))
+            heard += asking + self._carried(slot, other, member)
             self._sent[slot] += nbytes
             self._age(max(0, step - self.done[other]))
         return heard

@@ -21,14 +21,13 @@ FEW = 8  # partners: who hears more of them may be one of a group in which all h
 
 @dataclass(frozen=True)
 class Hearing:
-    """Messages of a round, one a column: `source`, `target`, and `turn`, the message's place among its sender's.
+    """Messages of a round, one a column: `source` and `target`.
 
     `groups`: members that all hear each other instead, a row each; those of one size together.
     """
 
     source: Array
     target: Array
-    turn: Array
     groups: tuple[Array, ...]
 
 
@@ -51,16 +50,14 @@ class Hearings:
     def _look(self, round: int) -> Hearing:
         import numpy
 
-        source, target, turn, groups = list[int](), list[int](), list[int](), set[tuple[int, ...]]()
-        told, large = [0] * self._world.size, dict[tuple[int, ...], list[int]]()
+        source, target, groups = list[int](), list[int](), set[tuple[int, ...]]()
+        large = dict[tuple[int, ...], list[int]]()
 
         def hear(member: int, others: Iterable[int]) -> None:
             for other in others:
                 if other != member:
                     source.append(other)
                     target.append(member)
-                    turn.append(told[other])
-                    told[other] += 1
 
         for member in range(self._world.size):
             weights = self._weights(member, round)
@@ -76,11 +73,12 @@ class Hearings:
             else:
                 for member in members:
                     hear(member, heard)
-        found = [numpy.array(each, int) for each in (source, target, turn)]
         alike: dict[int, list[tuple[int, ...]]] = {}
         for group in sorted(groups):
             alike.setdefault(len(group), []).append(group)
-        return Hearing(found[0], found[1], found[2], tuple(numpy.array(some, int) for some in alike.values()))
+        return Hearing(
+            numpy.array(source, int), numpy.array(target, int), tuple(numpy.array(some, int) for some in alike.values())
+        )
 
     def _weights(self, member: int, round: int) -> Mapping[int, float]:
         mixing = self._topology.mixing(member, round, self._world, self._slot)

@@ -11,7 +11,7 @@ from gossamer.parts.topology import Everyone
 from gossamer.sim.cargo import Cargo
 from gossamer.sim.hearing import Hearings
 from gossamer.sim.scene import LINKS, Played, Scene, Span
-from gossamer.sim.ways import AllLanes
+from gossamer.sim.ways import Lanes
 from gossamer.strategy import AnyStrategy, Compute, Meet, Send, Settle, Update, slots
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Lockstep:
         size, exchanges = scene.world.size, slots(scene.strategy)
         self.now = numpy.zeros(size)
         self.lane = self.back = 0.0  # when mixes of all and pushes to hubs may begin, and answers: one after the other
-        self.lanes = AllLanes(scene)
+        self.lanes = Lanes(scene)
         self._pending: dict[tuple[int, int], tuple[Array | float, float]] = {}
         self._hearings = {
             slot: Hearings(ex.topology, scene.world, slot)

@@ -12,10 +12,12 @@ Key = tuple[int, int]  # slot, and the step it was sent at
 
 @dataclass
 class Tray:
-    """When each member has sent, when the last of what each waits for is heard, and who waits meanwhile."""
+    """When each member has sent, what is on its way to each (when it began to leave and has left, from whom), when a
+    mix of all is over, and who waits meanwhile."""
 
     posted: dict[int, float] = field(default_factory=dict)
-    arrivals: dict[int, float] = field(default_factory=dict)
+    coming: dict[int, list[tuple[float, float, int]]] = field(default_factory=dict)
+    over: float = 0.0
     parked: set[int] = field(default_factory=set)
     taken: int = 0
 

@@ -6,6 +6,7 @@ Knows no phases; whoever plays a strategy asks when something is there.
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gossamer.sim.hearing import Hearing
@@ -23,35 +24,12 @@ Reply = tuple[float, int, int]  # when it is there, the hub's version, and how s
 
 
 class Lanes:
-    """When each end's ways out and in are free; members of a host share its links to others."""
+    """When the ways out and in of members, and of hosts whose members share them, are free: for a round of messages.
 
-    def __init__(self, scene: Scene) -> None:
-        self.roads, size = scene.roads, scene.world.size
-        self._out, self._into = [0.0] * size, [0.0] * size
-        self._hosts_out, self._hosts_into = [0.0] * self.roads.used, [0.0] * self.roads.used
-        self._per_host, self._nics = self.roads.cluster.per_host, self.roads.links.nics
-
-    def carry(self, source: int, target: int, nbytes: float, now: float) -> float:
-        """When a message is heard: it leaves as the sender's way out is free, and comes in as the hearer's is."""
-        here, there = source // self._per_host, target // self._per_host
-        near = here == there
-        busy, under_way = self.roads.message(nbytes, near=near)
-        if near or self._per_host == 1:
-            out, into, one, other, busier = self._out, self._into, source, target, busy
-        else:
-            out, into, one, other, busier = self._hosts_out, self._hosts_into, here, there, busy / self._nics
-        free = out[one]
-        begun = free if free > now else now
-        out[one] = begun + busier
-        free = into[other]
-        into[other] = heard = (free if free > begun else begun) + busier
-        alone = begun + busy
-        return (heard if heard > alone else alone) + under_way
-
-
-class AllLanes:
-    """The same for a round of messages of all members at once. Who sends first has the links first, and so do, of those
-    that send at once, the first members."""
+    What shares a lane shares it evenly: each message is through after as long as if all of the round were under way at
+    once, or when everything is through, whichever is first. So nobody gains by another's coming later, as it would
+    where the first to come is served first.
+    """
 
     def __init__(self, scene: Scene) -> None:
         import numpy
@@ -62,36 +40,69 @@ class AllLanes:
     def carry(self, hearing: Hearing, nbytes: float, now: Array) -> Array:
         """When each message of a round is heard, if members speak at `now`."""
         np, per_host, nics = self._np, self.roads.cluster.per_host, self.roads.links.nics
-        order = np.lexsort((hearing.turn, hearing.source, now[hearing.source]))
-        source, target = hearing.source[order], hearing.target[order]
+        source, target = hearing.source, hearing.target
         hosts = source // per_host, target // per_host
         near, shared = hosts[0] == hosts[1], (hosts[0] != hosts[1]) & (per_host > 1)
         (close, lag), (far, farther) = self.roads.message(nbytes, near=True), self.roads.message(nbytes, near=False)
         busy, under_way = np.where(near, close, far), np.where(near, lag, farther)
         busier = np.where(shared, busy / nics, busy)
-        begun = self._queue(self.out, np.where(shared, self._size + hosts[0], source), now[source], busier) - busier
-        heard = self._queue(self.into, np.where(shared, self._size + hosts[1], target), begun, busier)
-        found: Array = np.empty(len(order))
-        found[order] = np.maximum(heard, begun + busy) + under_way
+        out, into = np.where(shared, self._size + hosts[0], source), np.where(shared, self._size + hosts[1], target)
+        begun, left = self._through(self.out, out, now[source], busier)
+        _, heard = self._through(self.into, into, begun, busier)
+        found: Array = np.maximum(np.maximum(left, heard), begun + busy) + under_way
         return found
 
-    def _queue(self, free: Array, lane: Array, asked: Array, busy: Array) -> Array:
-        """When each is through that asks for a lane, one after the other."""
-        np, through = self._np, asked.copy()
-        for now in places(lane):
-            through[now] = np.maximum(free[lane[now]], asked[now]) + busy[now]
-            free[lane[now]] = through[now]
-        return through
+    def _through(self, free: Array, lane: Array, asked: Array, busy: Array) -> tuple[Array, Array]:
+        """When each begins, and when it is through; a lane's messages are all equally long."""
+        np = self._np
+        begun = np.maximum(asked, free[lane])
+        order = np.lexsort((begun, lane))
+        first = np.flatnonzero(np.diff(lane[order], prepend=-1))  # of each lane
+        counts = np.diff(first, append=len(lane))
+        count, many = np.repeat(counts, counts), np.empty(len(lane), int)
+        later = count - (np.arange(len(lane)) - np.repeat(first, counts))  # those that come no earlier
+        free[lane[order[first]]] = np.maximum.reduceat(begun[order] + later * busy[order], first)
+        many[order] = count
+        return begun, np.minimum(begun + many * busy, free[lane])
 
 
-def places(lane: Array) -> list[Array]:
-    """The first of every lane, then the second of every lane, and so on."""
-    import numpy
+class Doors:
+    """The same for messages that come one member's after the other's: of those that share a host's links the first to
+    come is served first."""
 
-    by_lane = numpy.argsort(lane, kind="stable")
-    begins = numpy.flatnonzero(numpy.diff(lane[by_lane], prepend=-1))
-    counts = numpy.diff(begins, append=len(lane))
-    return [by_lane[begins[counts > place] + place] for place in range(int(counts.max()))]
+    def __init__(self, scene: Scene) -> None:
+        self.roads, size = scene.roads, scene.world.size
+        self._out, self._into = [0.0] * (size + self.roads.used), [0.0] * (size + self.roads.used)
+        self._per_host, self._nics, self._size = self.roads.cluster.per_host, self.roads.links.nics, size
+
+    def leave(
+        self, source: int, targets: Sequence[int], nbytes: float, now: float
+    ) -> Iterator[tuple[int, float, float]]:
+        """To whom each message goes, when it begins to leave and when it has left."""
+        for near in (True, False):
+            some = [target for target in targets if self.roads.near(source, target) is near]
+            lane, busy = self._lane(source, near=near), self._busier(nbytes, near=near)
+            begun = max(self._out[lane], now)
+            if some:
+                self._out[lane] = begun + len(some) * busy
+                yield from ((target, begun, self._out[lane]) for target in some)
+
+    def hear(self, target: int, nbytes: float, coming: Sequence[tuple[float, float, int]]) -> float:
+        """When all messages are heard of which each began to leave, and has left, at such times, from such a member."""
+        heard = 0.0
+        for begun, left, source in sorted(coming):
+            near = self.roads.near(source, target)
+            (busy, under_way), lane = self.roads.message(nbytes, near=near), self._lane(target, near=near)
+            self._into[lane] = through = max(self._into[lane], begun) + self._busier(nbytes, near=near)
+            heard = max(heard, max(left, through, begun + busy) + under_way)
+        return heard
+
+    def _lane(self, member: int, *, near: bool) -> int:
+        return member if near or self._per_host == 1 else self._size + member // self._per_host
+
+    def _busier(self, nbytes: float, *, near: bool) -> float:
+        busy, _ = self.roads.message(nbytes, near=near)
+        return busy if near or self._per_host == 1 else busy / self._nics
 
 
 class Line:
