@@ -194,16 +194,19 @@ def test_a_member_that_cannot_hear_is_said_not_to_answer(store: dist.Store, star
     assert stack_of(store, 0, timeout=0.3) == "did not answer within 0.3 s (busy outside Python)"
 
 
-def test_who_leaves_closes_its_file_and_a_late_question_does_no_harm(store: dist.Store) -> None:
-    before = sorted(os.listdir("/proc/self/fd"))
-    post = Post(store, 0)
-    assert len(os.listdir("/proc/self/fd")) == len(before) + 1
-    assert "test_who_leaves_closes_its_file" in stack_of(store, 0)
-    post.close()
-    post.close()
-    assert sorted(os.listdir("/proc/self/fd")) == before
-    assert stack_of(store, 0) == "has left"
-    os.kill(os.getpid(), signal.SIGRTMIN + 3)  # ignored, not deadly
+def test_posts_of_a_process_share_a_file_and_a_late_question_does_no_harm(store: dist.Store) -> None:
+    posts = [Post(store, member) for member in (0, 1)]
+    opened = len(os.listdir("/proc/self/fd"))
+    posts += [Post(store, member) for member in (2, 3)]
+    assert len(os.listdir("/proc/self/fd")) == opened
+    for member in range(4):
+        assert "test_posts_of_a_process_share_a_file" in stack_of(store, member)
+    posts[0].close()
+    posts[0].close()
+    assert stack_of(store, 0) == "has left" and "test_posts_of_a_process" in stack_of(store, 1)
+    for post in posts[1:]:
+        post.close()
+    os.kill(os.getpid(), signal.SIGRTMIN + 3)  # not deadly
 
 
 def test_a_store_that_does_not_answer_is_not_waited_for() -> None:

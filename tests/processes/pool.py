@@ -29,6 +29,7 @@ from gossamer.engine.launch.start import environment, start
 ROOT = Path(__file__).parent.parent.parent
 SECONDS = 150.0  # for any one case; a busy machine may take ten times as long as a quiet one
 START = 10.0  # more for each process that has to start, on a machine with few cores that is busy
+CASES = 5  # that are played in one process group
 Case = Callable[..., None]
 
 
@@ -138,7 +139,10 @@ class Pool:
 def everywhere(
     worlds: Sequence[int] = (2, 3), fabrics: Sequence[str] = ("shared", "torch", "hosts"), **each: Sequence[object]
 ) -> Callable[[Case], Case]:
-    """Make a case a test: played by pools of these sizes on these fabrics, for every value of further arguments."""
+    """Make a case a test: played by pools of these sizes on these fabrics, for every value of further arguments.
+
+    Of several sizes the usual run plays the smallest over torch and the largest elsewhere, the long one all.
+    """
 
     def wrap(case: Case) -> Case:
         def test(pools: Callable[[int, int], Pool], world: int, fabric: str, given: dict[str, object]) -> None:
@@ -149,7 +153,14 @@ def everywhere(
             options = [{**option, name: value} for option in options for value in values]
         ids = ["-".join(str(v) for v in option.values()) or "plain" for option in options]
         test = pytest.mark.parametrize("given", options, ids=ids)(test)
-        places = [(world, fabric) for world in worlds for fabric in fabrics if world > 2 or fabric != "hosts"]
+        places = [
+            pytest.param(
+                world, fabric, marks=[] if world == (min if fabric == "torch" else max)(worlds) else pytest.mark.long
+            )
+            for world in worlds
+            for fabric in fabrics
+            if world > 2 or fabric != "hosts"
+        ]
         test = pytest.mark.parametrize("world, fabric", places)(test)
         test.__name__, test.__doc__, test.__module__ = case.__name__, case.__doc__, case.__module__
         test.case = case  # type: ignore[attr-defined]
@@ -181,9 +192,22 @@ def main() -> None:
     from gossamer.engine.loop.place import join
 
     torch.set_num_threads(1)
-    join()
-    for line in sys.stdin:
+    first = os.environ["GOSSAMER_STORE"]
+    for number, line in enumerate(sys.stdin):
+        if number % CASES == 0:  # whoever comes to a store in a file reads all that was ever said there
+            _part()
+            os.environ["GOSSAMER_STORE"] = f"{first}-{number}"
+            join()
         print(_play(json.loads(line)), flush=True)
+
+
+def _part() -> None:
+    """Leave the process group, if there is one, when all have come so far."""
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import os
 import signal
 import threading
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -33,32 +34,32 @@ class Post:
 
     The handler is C and runs in the main thread whatever that does: sleeping, waiting, or in a long operation. It only
     walks that thread's own frames: those of others may move under its hand. Whoever waits in the kernel may be woken
-    with EINTR and has to look again, as Python does by itself.
+    with EINTR and has to look again, as Python does by itself. It stays when a post is left: a late question must not
+    end the process, as a signal without a handler would.
     """
 
     def __init__(self, store: Store, member: int) -> None:
-        self._store, self._key, self._leaves = store, key(member), False
+        self._store, self._key = store, key(member)
         try:
-            start, here, self._fd = stat(os.getpid())[0], host(), os.memfd_create(FILE)
+            start, here, file = stat(os.getpid())[0], host(), _file()
         except (OSError, AttributeError) as error:  # no /proc that can be read, or another system
             store.set(self._key, f"cannot be asked: {error}")
             return
-        # a late question after `close` must not end the process, as a signal without a handler would
-        self._leaves = threading.current_thread() is threading.main_thread()
-        if self._leaves:
-            signal.signal(ASK, signal.SIG_IGN)
-        faulthandler.register(ASK, file=self._fd, all_threads=False, chain=False)
-        place = Place(os.getpid(), start, here, self._fd)
+        place = Place(os.getpid(), start, here, file)
         store.set(self._key, msgspec.json.encode(place).decode())
 
     def close(self) -> None:
         """Leave: nobody finds this member any more."""
         with suppress(RuntimeError):  # the store may be gone by now
             self._store.set(self._key, "has left")
-        if self._leaves:  # elsewhere the handler could not be replaced by a harmless one, so it stays, with its file
-            faulthandler.unregister(ASK)
-            os.close(self._fd)
-            self._leaves = False
+
+
+@cache
+def _file() -> int:
+    """The one file of this process, for all its posts, and the handler that writes to it."""
+    file = os.memfd_create(FILE)
+    faulthandler.register(ASK, file=file, all_threads=False, chain=False)
+    return file
 
 
 def place_of(store: Store, member: int, timeout: float) -> Place | str:

@@ -35,6 +35,12 @@ class Slate:
         if self._memory is not None:
             WORD.pack_into(self._memory, 0, step)
 
+    def close(self) -> None:
+        """Nothing more is written; what was stays."""
+        memory, self._memory = self._memory, None
+        if memory is not None:
+            memory.close()
+
 
 def read(folder: Path, rank: int) -> int | None:
     """The step that a worker was in, from its launcher's folder of notes; None if it never came to a step."""

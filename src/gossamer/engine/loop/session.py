@@ -154,6 +154,7 @@ class Session:
         for end in self.ends:
             end()
         self.place.groups.close()
+        self._slate.close()
 
     def _rest(self) -> None:
         """Hear out what is under way, and serve the others until they are done too."""
