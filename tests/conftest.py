@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,8 @@ from gossamer.engine.crew import Crew
 from gossamer.lab import Lab, missing
 
 torch.set_num_threads(1)
+# torch asks for the names of addresses it connects to, to speak of them: no test waits for a name server that is away
+os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:1")
 ROOT = Path(__file__).parent.parent
 
 

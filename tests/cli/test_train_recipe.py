@@ -40,8 +40,13 @@ def test_accumulation_changes_nothing_but_memory() -> None:
     parts, _ = trained(*words, "--at-once", "4")
     assert whole["steps"] == parts["steps"] == 94
     assert parts["loss"] == pytest.approx(whole["loss"], rel=1e-3)
-    other, _ = trained(*words, "--rule", "constant")
-    assert other["loss"] != pytest.approx(whole["loss"], rel=1e-3)
+
+
+@pytest.mark.long
+def test_the_rate_follows_the_batch_by_the_rule() -> None:
+    words = ("--workers", "2", "--batches", "0:32, 2:64", "--epochs", "3", "--task-option", "hidden=16")
+    linear, constant = (trained(*words, "--rule", rule)[0] for rule in ("linear", "constant"))
+    assert constant["loss"] != pytest.approx(linear["loss"], rel=1e-3)
 
 
 def test_a_recipe_goes_on_where_it_was_stopped() -> None:
@@ -52,14 +57,17 @@ def test_a_recipe_goes_on_where_it_was_stopped() -> None:
     assert json.loads(ended.stdout)["steps"] > first["steps"]  # type: ignore[operator]
 
 
-def test_small_data_and_what_codecs_see_in_16_bits(tmp_path: Path) -> None:
-    """A batch that nobody asked for is not too large; a threshold means what it means in 32 bits."""
+def test_a_batch_that_nobody_asked_for_is_not_too_large(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(
         "import torch\nfrom gossamer.tasks import Task\nfrom gossamer.tasks.task import classified\n"
         "def tiny(seed=0):\n    x = torch.randn(20, 3)\n    data = (x, (x[:, 0] > 0).long())\n"
         "    return Task(torch.nn.Linear(3, 2), data, data, classified)\n"
     )
     trained("--workers", "2", "--task", "own:tiny", "--batches", "0:4", "--epochs", "3")
+
+
+@pytest.mark.long  # test_prepare_scaler looks at what codecs see in the usual run
+def test_a_threshold_means_in_16_bits_what_it_means_in_32() -> None:
     words = ("--workers", "2", "--epochs", "6", "--strategy", "strom(threshold=0.01)", "--rate", "0.2")
     wide, short = (trained(*words, "--precision", precision)[0] for precision in ("fp32", "fp16"))
     assert short["accuracy"] == pytest.approx(wide["accuracy"], abs=0.03)

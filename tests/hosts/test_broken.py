@@ -19,7 +19,10 @@ STORE = (  # as it lives in a launcher: no worker takes it along
 SCRIPT = str(Path(__file__).with_name("breaking.py"))
 
 
-@pytest.mark.parametrize(("route", "hosts", "workers", "who"), [("Native()", 3, 1, 1), ("Torus(x=2)", 2, 2, 3)])
+@pytest.mark.parametrize(
+    ("route", "hosts", "workers", "who"),
+    [("Native()", 3, 1, 1), pytest.param("Torus(x=2)", 2, 2, 3, marks=pytest.mark.long)],
+)
 def test_the_others_name_it(route: str, hosts: int, workers: int, who: int) -> None:
     """Without a launcher of ours, which would: once over torch, once in a column of a torus."""
     size = hosts * workers

@@ -35,6 +35,7 @@ def test_a_killed_worker_ends_all_hosts_and_is_named(tmp_path: Path) -> None:
     assert f"gossamer: host 0 ({address}, ranks 0-1): {words}" in second[1].splitlines()[-1]
 
 
+@pytest.mark.long  # test_messages cuts a link in the usual run
 def test_a_cut_link_is_told_by_both_sides_in_time(tmp_path: Path) -> None:
     """Two runs: one loses the host with the store, the other one the other host."""
     with Lab(hosts=4) as lab:

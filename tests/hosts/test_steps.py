@@ -90,7 +90,7 @@ def test_memory_is_shared_inside_a_host_and_never_between_hosts(told: Told) -> N
     assert not one & three
 
 
-@pytest.mark.parametrize("share", [0.5, pytest.param(1.0, marks=pytest.mark.long), 2.0])
+@pytest.mark.parametrize("share", [0.5, *(pytest.param(share, marks=pytest.mark.long) for share in (1.0, 2.0))])
 def test_the_exchange_hides_behind_computing(told: Told, share: float) -> None:
     found = []
     for _ in range(4):  # other tests may take the cores meanwhile: once is enough to see that it hides

@@ -75,8 +75,10 @@ def test_bytes_that_were_recorded_and_never_left_are_found(tmp_path: Path, monke
 @needs_hosts
 @pytest.mark.parametrize(
     ("launcher", "workers"),
-    [([sys.executable, "-m", "torch.distributed.run"], 1), ([*DOOR, "run"], 2)],
-    ids=["torchrun", "run"],
+    [
+        pytest.param([sys.executable, "-m", "torch.distributed.run"], 1, marks=pytest.mark.long, id="torchrun"),
+        pytest.param([*DOOR, "run"], 2, id="run"),
+    ],
 )
 def test_launchers_need_no_flags(launcher: list[str], workers: int) -> None:
     done = ran("--hosts", "2", "--workers", str(workers), "--", *launcher, str(HERE / "summing.py"))

@@ -45,7 +45,7 @@ MILDER = {  # where the entry's own share is for millions of parameters: here th
     "dgc": "dgc(density=0.01)",  # 0.001 are five elements: 0.935 to 0.957, rehearsed
     "random_k": "random_k(keep=0.1)",  # at 0.01 each is heard of every hundredth step: 0.780 of 0.966
 }
-USUAL = {"downpour", "softsync", "local_sgd", "gossip_pull", "one_bit"}  # one of each kind
+USUAL = {"downpour", "local_sgd", "gossip_pull", "one_bit"}  # one of each kind
 CALMER = {  # all-reduce, too, takes twice the steps of half the length beside them
     "softsync",  # three of four gradients are one update old, which rings at the usual rate: 0.88 and 0.96 in turn
     "backup_workers",  # averages fewer gradients, so that one step's chance counts for more

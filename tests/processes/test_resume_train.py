@@ -54,6 +54,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         run.communicate()
 
 
+@pytest.mark.long  # test_resume kills a worker in the usual run
 def test_killed_at_random_it_ends_the_same(whole: Path, tmp_path: Path) -> None:
     before = shared()
     said = f"killed at step {(at := random.randrange(8, 60))}"
@@ -72,6 +73,7 @@ def test_killed_at_random_it_ends_the_same(whole: Path, tmp_path: Path) -> None:
     assert shared() == before
 
 
+@pytest.mark.long  # tests/engine damages checkpoints in the usual run
 def test_a_damaged_checkpoint_is_refused_and_the_one_before_goes_on(whole: Path, tmp_path: Path) -> None:
     (folder,) = (whole / "runs").iterdir()
     subprocess.run(["cp", "-r", str(whole / "runs"), str(tmp_path)], check=True)

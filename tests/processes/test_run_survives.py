@@ -47,7 +47,7 @@ def test_the_others_train_to_their_end(strategy: str, fabric: str, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("strategy", "fabric", "size"),
-    [pytest.param("adpsgd", "messages", 4, marks=pytest.mark.long), ("ssp(4)", "auto", 3)],
+    [pytest.param(*case, marks=pytest.mark.long) for case in (("adpsgd", "messages", 4), ("ssp(4)", "auto", 3))],
 )
 def test_an_average_is_that_of_those_who_are_left(strategy: str, fabric: str, size: int, tmp_path: Path) -> None:
     """The first member dies when all have met for it; in shared memory nobody takes even a hub along."""

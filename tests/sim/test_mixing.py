@@ -16,7 +16,11 @@ TO_CONSENSUS = [
     "gossip_push(every=2)", "adpsgd()", "dpsgd()", "osgp()", "osgp(delay=3)", "gossipgrad()",
     "gossip_pga()",
 ]  # fmt: skip
-CASES = [(text, size) for text in TO_CONSENSUS for size in (2, 3, 5, 8)] + [("dpsgd(Grid())", n) for n in (4, 6, 8, 9)]
+CASES = [
+    pytest.param(text, size, marks=pytest.mark.long if size in (3, 8) else ())
+    for text, sizes in [*((text, (2, 3, 5, 8)) for text in TO_CONSENSUS), ("dpsgd(Grid())", (4, 6, 8, 9))]
+    for size in sizes
+]
 
 
 @pytest.mark.parametrize(("expression", "size"), CASES)
@@ -30,7 +34,7 @@ HOSTED = "Exchange(payload=PARAMETERS, topology=Inside(per_host={}))"  # what st
 
 
 @pytest.mark.parametrize("graph", ["Exponential()", "Cycle()", "RandomPeer()", "RandomPush()", "Dissemination()"])
-@pytest.mark.parametrize(("size", "per_host"), [(4, 2), (9, 3), (8, 2)])
+@pytest.mark.parametrize(("size", "per_host"), [(4, 2), (9, 3), pytest.param(8, 2, marks=pytest.mark.long)])
 def test_hosts_without_gradients_reach_consensus(graph: str, size: int, per_host: int) -> None:
     apart, outcome, _ = mixed(f"gossip_hosts({per_host}, {graph})", size, 200)
     assert apart.var(0).mean() > 0.1
