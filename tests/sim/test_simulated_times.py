@@ -205,14 +205,14 @@ def on_a_ring(text: str) -> AnyStrategy:
 
 @pytest.mark.parametrize("name", [entry.name for entry in CATALOG])
 def test_a_rehearsal_takes_as_long(name: str) -> None:
-    """On even links, one machine for a hub, nothing hidden. A synchronous hub of a rehearsal answers one after the
-    other, which lets the first push early; of those that ask for a way at the same moment, and in groups, others may be
+    """On even links, one machine for a hub, nothing hidden. A hub whose rounds are of several answers one after the
+    other in a rehearsal, which lets the first push early; of those that ask for a way at the same moment, and in groups, others may be
     first; and how long a wire is may depend on the numbers in it. Visits wait for each other in the mean, whoever comes
     first."""
     strategy = on_a_ring(small(f"{name}({SOONER.get(name, '')})"))
     found, expected = simulated_seconds(strategy, 4), rehearsed_seconds(strategy, 4)
     kinds = {type(ex.topology) for ex in slots(strategy)}
-    if Hub in kinds and in_step(strategy):
+    if any(ex.hub and ex.synchrony.staleness == 0 and ex.synchrony.closes(4) > 1 for ex in slots(strategy)):
         assert expected <= found <= 1.5 * expected
     elif not fixed(strategy) or {Inside, Cycle} & kinds:
         assert found == pytest.approx(expected, rel=0.15)

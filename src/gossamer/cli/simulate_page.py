@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from gossamer.cli.simulate_report import Answer, described, omissions, scaling
+from gossamer.cli.simulate_report import Answer, described, omissions, scaling, troubles
 from gossamer.cli.simulate_request import Row
 from gossamer.cli.simulate_screen import COLUMNS
 
@@ -27,8 +27,7 @@ def page(answer: Answer, svg: str) -> str:
     notes = [
         "An interval holds nine chances in ten.",
         *omissions(answer),
-        *(f"{r.part.text} on {r.forecast.workers:,} workers stands still: {r.forecast.stopped}"
-          for r in answer.rows if r.forecast.stopped),
+        *troubles(answer),
         f"goal: {question.workload.goal.what}" if question.workload.goal else "",
         *(f"{each.kind} {each.title}. {each.source}" for each in described(question)),
     ]  # fmt: skip

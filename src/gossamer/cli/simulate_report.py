@@ -65,6 +65,15 @@ def omissions(answer: Answer) -> list[str]:
     ]
 
 
+def troubles(answer: Answer) -> list[str]:
+    """What keeps rows from their goal, a line each."""
+    rows = [(f"{row.part.text} on {row.forecast.workers:,} workers", row.forecast) for row in answer.rows]
+    return [
+        *(f"{what} stands still: {found.stopped}" for what, found in rows if found.stopped),
+        *(f"{what} never reaches its goal: {found.hopeless}" for what, found in rows if found.hopeless),
+    ]
+
+
 def scaling(question: Question) -> str:
     """How the batch goes with the workers, in words."""
     whole = question.batch(question.workers)
@@ -107,7 +116,7 @@ def _row(row: Row) -> dict[str, object]:
         **_goal(found),
         "staleness_mean": found.staleness, "staleness_most": found.played.stalest, "dropped": found.played.dropped,
         "goodput": found.goodput, "extrapolation": found.extrapolation, "warning": found.warning,
-        "stopped": found.stopped,
+        "stopped": found.stopped, "hopeless": found.hopeless,
     }  # fmt: skip
 
 

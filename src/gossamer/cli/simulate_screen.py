@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gossamer.cli.screen import fits, out
-from gossamer.cli.simulate_report import Answer, described, omissions, scaling
+from gossamer.cli.simulate_report import Answer, described, omissions, scaling, troubles
 from gossamer.cli.simulate_request import Row
 from gossamer.parts.units import told_bytes, told_seconds, told_span
 from gossamer.sim.forecast import Forecast, Interval
@@ -154,10 +154,8 @@ def _notes(answer: Answer, missing: Sequence[str], several: bool) -> None:
     console.print(Text(f"{best}an interval holds nine chances in ten{times}{narrow}", style="dim"))
     for line in omissions(answer):
         console.print(Text(line, style="dim"))
-    for row in answer.rows:
-        if row.forecast.stopped:
-            what = f"! {row.part.text} on {row.forecast.workers:,} workers stands still: {row.forecast.stopped}"
-            console.print(Text(what, style="bold red"))
+    for line in troubles(answer):
+        console.print(Text(f"! {line}", style="bold red"))
     goal = question.workload.goal
     if goal is not None and goal.what:
         console.print(Text.assemble(("goal ", "dim"), goal.what))

@@ -90,6 +90,10 @@ class Script:
         """Whether any line kills the member at this step."""
         return any(line.fatal(member, step) for line in self.lines)
 
+    def among(self, size: int) -> Script:
+        """Only the lines about so many first ranks."""
+        return Script(tuple(line for line in self.lines if line.worst_rank() < size))
+
     def fits(self, size: int) -> None:
         """Refuse a script that names a rank the world does not have."""
         for line in self.lines:

@@ -75,6 +75,13 @@ class Forecast:
         return self.batch / self.step.value if self.step.value else 0.0
 
     @property
+    def hopeless(self) -> str | None:
+        """Why no goal is ever reached, if so."""
+        if self.goodput or self.stopped:
+            return None
+        return "machines fail so often that checkpoints and restarts leave no time to train"
+
+    @property
     def warning(self) -> str | None:
         """What must be said before anything else."""
         if self.extrapolation <= FAR:

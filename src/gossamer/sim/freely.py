@@ -364,11 +364,13 @@ class Freely:
         self._answer(line, before)
 
     def _answer(self, line: Line, before: int) -> None:
-        """Answers leave once the hub has counted in what it was told since it was at version `before`."""
+        """Answers leave once the hub has counted in what it was told since it was at version `before`; those that leave
+        at once are heard at once."""
         rounds = line.rounds
-        leaves = line.closed(self.now, rounds.version - before)
-        for each in rounds.free():
-            member, until = each.member, line.answers(leaves)
+        leaves, freed = line.closed(self.now, rounds.version - before), rounds.free()
+        until = line.answers(leaves, len(freed))
+        for each in freed:
+            member = each.member
             line.replies[member].append((until, rounds.version, each.staleness))
             self.played.dropped += each.dropped
             if line.hoping[member]:

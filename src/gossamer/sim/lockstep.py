@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gossamer.parts.synchrony import Synchrony
 from gossamer.parts.topology import Everyone
 from gossamer.sim.cargo import Cargo
 from gossamer.sim.hearing import Hearings
@@ -22,12 +23,14 @@ if TYPE_CHECKING:
 DRAWN = 64  # members whose spans are kept for whoever draws them
 
 
-def in_step(strategy: AnyStrategy) -> bool:
-    """Whether every exchange is waited for by all it concerns, round by round."""
-    return all(
-        not ex.meets and (not ex.hub or (ex.synchrony.staleness == 0 and ex.synchrony.quorum is None))
-        for ex in slots(strategy)
-    )
+def in_step(strategy: AnyStrategy, size: int | None = None) -> bool:
+    """Whether every exchange is waited for by all it concerns, round by round; a quorum may be all of `size` members."""
+    return all(not ex.meets and (not ex.hub or _by_all(ex.synchrony, size)) for ex in slots(strategy))
+
+
+def _by_all(synchrony: Synchrony, size: int | None) -> bool:
+    everybody = synchrony.quorum is None or (size is not None and synchrony.closes(size) == size)
+    return everybody and synchrony.staleness == 0
 
 
 class Lockstep:
@@ -162,8 +165,9 @@ class Lockstep:
         return found
 
     def _free(self, cargo: Cargo) -> float:
-        """When links are: a push goes one way only, and answers to others do not hold it up."""
-        return self.lane if cargo.exchange.hub else max(self.lane, self.back)
+        """When links are: a push to servers goes one way only, and answers to others do not hold it up."""
+        one_way = cargo.exchange.hub and self.scene.servers
+        return self.lane if one_way else max(self.lane, self.back)
 
     def _through(self, free: float, moments: list[float], seconds: list[float], end: float) -> tuple[float, float]:
         """Seconds for which the lane is busy while compute goes on, and when the last parcel is through."""

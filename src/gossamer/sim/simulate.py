@@ -60,7 +60,7 @@ def simulate(
     step, total = around(seconds, slopes, scene.cluster, extrapolation), scene.batch * workers
     good, done = goodput(scene.cluster, scene.roads.used), max(1, len(played.ends))
     goal = None
-    if scene.workload.goal is not None and seconds and not played.stopped:
+    if scene.workload.goal is not None and seconds and good and not played.stopped:
         needed = samples(scene.workload.goal, scene.strategy, scene.world, total, played.stale)
         goal = step.times(needed / total / good).plus(_before(scene, whole_strategy, seconds, needed / total) / good)
     return Forecast(
@@ -117,7 +117,7 @@ def play(scene: Scene, steps: int, drawn: int = 0) -> Played:
     """Time so many steps, by whichever player can."""
     hubs = any(ex.hub for ex in slots(scene.strategy))
     deaths = any(line.fatal(line.worst_rank(), steps) for line in scene.trouble.lines)
-    together = in_step(scene.strategy) and not (hubs and deaths)  # hubs go on without who is gone
+    together = in_step(scene.strategy, scene.world.size) and not (hubs and deaths)  # hubs go on without who is gone
     return (Lockstep if together else Freely)(scene).run(steps, drawn)
 
 
@@ -150,7 +150,7 @@ def pace(scene: Scene, played: Played) -> float:
 
 def _slopes(scene: Scene, steps: int) -> dict[str, float]:
     """How seconds of a step follow each parameter that one is unsure of."""
-    if not in_step(scene.strategy) and scene.world.size > FEW:
+    if not in_step(scene.strategy, scene.world.size) and scene.world.size > FEW:
         scene = _smaller(scene)
     base = pace(scene, play(scene, steps))
     found = {}
@@ -170,15 +170,19 @@ def _other(cluster: Cluster, name: str) -> tuple[float, Cluster | None]:
 
 
 def _smaller(scene: Scene) -> Scene:
-    """The same with fewer members, as many a host, if it can be played so."""
-    few = max(2, FEW // scene.cluster.per_host) * scene.cluster.per_host
-    world = World(min(scene.world.size, few), scene.world.seed)
+    """The same with fewer members, as many a host and for each of them as many shards of hubs, if it can be played so;
+    who is in trouble among the others counts for little."""
+    size, per_host = scene.world.size, scene.cluster.per_host
+    few = max(FEW, size // (scene.servers or size), size // (scene.shards or size))
+    world = World(min(size, max(2, -(-few // per_host)) * per_host), scene.world.seed)
+    share = world.size / size
+    servers = scene.servers and max(1, round(scene.servers * share))
+    shards = scene.shards and max(1, round(scene.shards * share))
     try:
-        fits(scene.strategy, world, scene.servers)
-        scene.trouble.fits(world.size)
+        fits(scene.strategy, world, servers)
     except Refused:
         return scene
-    return replace(scene, world=world)
+    return replace(scene, world=world, trouble=scene.trouble.among(world.size), servers=servers, shards=shards)
 
 
 def nudged(cluster: Cluster, name: str, factor: float) -> Cluster | None:

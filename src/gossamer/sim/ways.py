@@ -107,7 +107,8 @@ class Doors:
 
 class Line:
     """The way to a hub that is shared out, and back: everybody's pushes queue for its links, and answers for the ways
-    back. What is under way keeps its order, so neither way needs a heap."""
+    back. Servers have a way in and a way out; where workers share it out, a worker's pushes leave by the same way as
+    its answers to others, so both queue together. What is under way keeps its order, so neither way needs a heap."""
 
     def __init__(self, scene: Scene, slot: int) -> None:
         ex, roads, size = slots(scene.strategy)[slot], scene.roads, scene.world.size
@@ -126,7 +127,8 @@ class Line:
         self.coming, self.going = deque[Event](), deque[Event]()  # pushes, and answers that are waited for
         self.replies: dict[int, deque[Reply]] = defaultdict(deque)
         self.hoping = [False] * size  # who waits for an answer that has not left yet
-        self._in = self._out = self._served = 0.0
+        self._ways = [0.0] * (2 if scene.servers else 1)  # when each is free: in, out; or both
+        self._served = 0.0
 
     def closed(self, now: float, rounds: int) -> float:
         """When so many rounds more have been counted in, one after the other."""
@@ -136,14 +138,15 @@ class Line:
 
     def arrives(self, now: float) -> float:
         """When a push that leaves now is there; none overtakes another."""
-        free = self._in
-        self._in = free = (free if free > now else now) + self.push
-        alone = now + self.far
-        return (free if free > alone else alone) + self.latency
+        return self._through(0, now, self.push, self.far)
 
-    def answers(self, now: float) -> float:
-        """When an answer that leaves now is there; none overtakes another."""
-        free = self._out
-        self._out = free = (free if free > now else now) + self.pull
-        alone = now + self.back
-        return (free if free > alone else alone) + self.latency
+    def answers(self, now: float, count: int) -> float:
+        """When so many answers that leave now are there, all at once; none overtakes another."""
+        return self._through(-1, now, count * self.pull, self.back)
+
+    def _through(self, way: int, now: float, busy: float, alone: float) -> float:
+        """When what leaves now is there: it takes up the hub's way, and its own member's links for as long as alone."""
+        free = self._ways[way]
+        self._ways[way] = free = (free if free > now else now) + busy
+        own = now + alone
+        return (free if free > own else own) + self.latency
