@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -104,7 +105,7 @@ def _how(seen: Profile, optimizer: str, threads: int) -> str:
 def _workload(task: str, seen: Profile, built: Task, how: str) -> Workload:
     from gossamer.sim.workload import Workload
 
-    seconds = tuple(_digits(seen.seconds(batch)) for batch in seen.batches)
+    seconds = tuple(accumulate((_digits(seen.seconds(batch)) for batch in seen.batches), max))  # what fell was noise
     shares = tuple(_digits(share) for share in seen.shares)
     forward, update = _digits(seen.forward), _digits(seen.update)
     return Workload(seen.tags, shares, seen.batches, seconds, forward, update, built.size, name=task, source=how)

@@ -122,11 +122,10 @@ def _timed(runs: Sequence[Seen], workload: Workload) -> Workload:
     times: dict[int, list[float]] = {}
     for run in runs:
         times.setdefault(round(run.batch), []).append(run.compute)
-    grown = sorted(times)
     noises = sorted(run.noise for run in runs if run.noise is not None)
     if noises and workload.goal is not None:
         workload = workload.noisy(noises[len(noises) // 2])
-    return replace(workload, batches=tuple(grown), seconds=tuple(mean(times[b]) for b in grown), update=0.0)
+    return replace(workload.timed({batch: mean(found) for batch, found in times.items()}), update=0.0)
 
 
 def _shaped(cluster: Cluster, run: Seen) -> Cluster:

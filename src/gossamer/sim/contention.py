@@ -16,14 +16,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf
 
 from gossamer.parts.refusal import Refused
-from gossamer.parts.topology import Into, Mixing, Neighbours, Pair
+from gossamer.parts.topology import Into, Mixing, Neighbours, Pair, Topology
 from gossamer.parts.world import World
-from gossamer.sim.roads import Roads
 from gossamer.sim.scene import Scene
-from gossamer.strategy import Exchange, slots
+from gossamer.strategy import slots
 
 ROUNDS = 8  # that are looked at
 LOOKED = 512  # members at most, where so many are as good as all
@@ -46,7 +46,7 @@ def waits(scene: Scene, slot: int) -> Waits:
     ex, cargo, roads = slots(scene.strategy)[slot], scene.cargoes[slot], scene.roads
     (close, _), (far, _) = (roads.message(cargo.nbytes, near=near) for near in (True, False))
     busier = far / roads.links.nics if roads.per_host > 1 else far
-    inside, between = _seen(ex, roads, scene.world, slot)
+    inside, between = _seen(ex.topology, roads.cluster.per_host, scene.world, slot)
     own = ex.synchrony.every * (scene.compute + scene.update) + cargo.write + cargo.read
     own += inside.messages * close + between.messages * far  # latency is left out: nobody is in the way of who waits
     cycle = _cycle(own, ((inside, close), (between, busier)))
@@ -84,10 +84,10 @@ class Lane:
         return self.others * busy * busy / (2.0 * spare) if spare > 0 else inf if self.others * busy else 0.0
 
 
-def _seen(ex: Exchange, roads: Roads, world: World, slot: int) -> tuple[Lane, Lane]:
+@lru_cache(maxsize=64)
+def _seen(topology: Topology, per_host: int, world: World, slot: int) -> tuple[Lane, Lane]:
     """Lanes inside a host and between hosts, by whom members visit."""
-    world = _looked(ex, roads, world)
-    per_host, visits = roads.cluster.per_host, 0
+    world, visits = _looked(topology, per_host, world), 0
     ends = {True: world.size, False: -(-world.size // per_host)}  # lanes of each kind, on one end
     counted = {True: 0, False: 0}
     rivals = {True: 0, False: 0}
@@ -95,7 +95,7 @@ def _seen(ex: Exchange, roads: Roads, world: World, slot: int) -> tuple[Lane, La
         lanes = Counter[tuple[bool, str, int]]()
         mine = Counter[tuple[bool, str, int, int]]()  # the same, by whose visit it is
         for member in range(world.size):
-            said = list(_messages(member, ex.topology.mixing(member, round, world, slot)))
+            said = list(_messages(member, topology.mixing(member, round, world, slot)))
             visits += bool(said)
             for source, target in said:
                 near = source // per_host == target // per_host
@@ -124,12 +124,12 @@ def _messages(member: int, mixing: Mixing) -> Iterator[tuple[int, int]]:
         assert isinstance(mixing, Into), f"{mixing} is not met"
 
 
-def _looked(ex: Exchange, roads: Roads, world: World) -> World:
+def _looked(topology: Topology, per_host: int, world: World) -> World:
     """Few enough members to look at, on hosts that are as full."""
-    few = max(1, LOOKED // roads.cluster.per_host) * roads.cluster.per_host
+    few = max(1, LOOKED // per_host) * per_host
     small = World(min(world.size, few), world.seed)
     try:
-        ex.topology.fits(small)
+        topology.fits(small)
     except Refused:
         return world
     return small

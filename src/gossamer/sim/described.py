@@ -55,5 +55,4 @@ def _timed(fitted: Fitted, workload: Workload) -> Workload:
     times = {round(b): (v["fixed"] + v["sample"] * b) * o for b, o in zip(batches, off, strict=True)}
     if len(times) == 1:
         times[2 * max(times)] = v["fixed"] + v["sample"] * 2 * max(times)
-    grown = sorted(times)
-    return replace(workload, batches=tuple(grown), seconds=tuple(times[b] for b in grown), forward=min(1.0, v["front"]))
+    return replace(workload.timed(times), forward=min(1.0, v["front"]))

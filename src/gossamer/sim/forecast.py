@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import exp, log, log2, sqrt
 
+from gossamer.parts.refusal import Refused
+from gossamer.parts.selection import Tag
 from gossamer.parts.synchrony import Synchrony
 from gossamer.parts.world import World
 from gossamer.sim.cluster import MODEL, Cluster
 from gossamer.sim.scene import Played
 from gossamer.sim.workload import Goal
-from gossamer.strategy import AnyStrategy, slots
+from gossamer.strategy import AnyStrategy, Exchange, slots
 
 NINETY = 1.645  # standard deviations on either side that hold nine tenths
 FITTED, DOUBLED = 0.05, 0.02  # of a logarithm: what a fitted model misses, and more for each doubling beyond the fit
@@ -20,6 +24,7 @@ FAR = 64.0  # times as many workers as were measured: beyond it one should not t
 STALE = 0.01  # each version or step of age in what a step uses
 APART = 0.02  # each doubling of the local steps between two mixes
 MIXED = 0.02  # how much of a disagreement a round of gossip leaves, over what it takes away
+GAPS = 32  # members for whom a spectral gap is worked out, at most
 DAY = 86400.0
 
 
@@ -46,7 +51,7 @@ class Forecast:
 
     `efficiency`: samples a second over those of as many workers that never wait. `exposed`: seconds of a step in which
     a member waits for others. `sent`, `answered`: bytes a step, out of a member and back from hubs. `extrapolation`:
-    workers over the most that were measured. `goodput`: the share of the time that failures and checkpoints leave.
+    workers over the most that were measured; `stretched`: how far their batch is from any that was. `goodput`: the share of the time that failures and checkpoints leave.
     """
 
     strategy: str
@@ -59,6 +64,7 @@ class Forecast:
     answered: float
     staleness: float
     extrapolation: float
+    stretched: float
     goodput: float
     goal: Interval | None
     stopped: str | None
@@ -84,22 +90,32 @@ class Forecast:
     @property
     def warning(self) -> str | None:
         """What must be said before anything else."""
+        far = [*self._many(), *self._large()]
+        return f"{'; '.join(far)}: beyond {FAR:.0f} times what was measured, take this as a guess" if far else None
+
+    def _many(self) -> Iterator[str]:
         if self.extrapolation <= FAR:
-            return None
+            return
         if self.extrapolation == self.workers:
-            seen = f"nobody measured several workers on this cluster, and these are {self.workers:,}"
+            yield f"nobody measured several workers on this cluster, and these are {self.workers:,}"
         else:
-            seen = (
+            yield (
                 f"{self.workers:,} workers are {self.extrapolation:,.0f} times as many as were measured on this cluster"
             )
-        return f"{seen}: beyond {FAR:.0f} times as many as were measured, take this as a guess"
+
+    def _large(self) -> Iterator[str]:
+        if self.stretched > FAR:
+            batch = self.batch / self.workers
+            yield f"{batch:,.0f} samples a worker are {self.stretched:,.0f} times off any that were measured"
 
 
-def around(value: float, slopes: dict[str, float], cluster: Cluster, extrapolation: float) -> Interval:
+def around(
+    value: float, slopes: dict[str, float], cluster: Cluster, extrapolation: float, stretched: float = 1.0
+) -> Interval:
     """The interval of a time, by how it follows each parameter (d log t / d log x) and how sure one is of each."""
     known = sum((slope * cluster.spread.get(name, 0.0)) ** 2 for name, slope in slopes.items())
     misses = cluster.spread.get(MODEL, FITTED if cluster.measured else LABELS)
-    misses += DOUBLED * max(0.0, log2(max(1.0, extrapolation)))
+    misses += DOUBLED * (log2(max(1.0, extrapolation)) + log2(stretched))
     width = NINETY * sqrt(known + misses**2)
     return Interval(value, value * exp(-width), value * exp(width))
 
@@ -119,15 +135,17 @@ def goodput(cluster: Cluster, hosts: int) -> float:
     return max(0.0, 1.0 - lost)
 
 
-def samples(goal: Goal, strategy: AnyStrategy, world: World, batch: float, staleness: float) -> float:
+def samples(
+    goal: Goal, strategy: AnyStrategy, world: World, tags: tuple[Tag, ...], batch: float, staleness: float
+) -> float:
     """Samples until the goal: those of the batch that an update is made of, more where what is used is old, where
     members go apart, and where they hear of each other slowly."""
     exchanges = slots(strategy)
     alone = any(ex.hub and _single(ex.synchrony, world) for ex in exchanges)
     needed = goal.needed(batch / world.size if alone else batch)
     every = max(ex.synchrony.every for ex in exchanges)
-    gaps = [gap for slot, ex in enumerate(exchanges) if (gap := _gap(ex.topology, world, slot)) is not None]
-    mixing = (1.0 - min(gaps)) / max(min(gaps), 1e-6) if gaps else 0.0
+    gap = _gap(tuple(exchanges), world, tags)
+    mixing = (1.0 - gap) / max(gap, 1e-6)
     return needed * (1.0 + STALE * staleness) * (1.0 + APART * log2(every)) * (1.0 + min(1.0, MIXED * mixing))
 
 
@@ -135,16 +153,23 @@ def _single(synchrony: Synchrony, world: World) -> bool:
     return synchrony.quorum is not None and synchrony.closes(world.size) == 1
 
 
-def _gap(topology: object, world: World, slot: int) -> float | None:
-    """The spectral gap; of worlds too large for it that of the largest it is worked out for, which is no smaller."""
-    from gossamer.parts.refusal import Refused
-    from gossamer.parts.topology import Topology
-    from gossamer.strategy.describe import spectral_gap
+@lru_cache(maxsize=256)
+def _gap(exchanges: tuple[Exchange, ...], world: World, tags: tuple[Tag, ...]) -> float:
+    """The least spectral gap with which any tensor is mixed, 1 where only hubs do it; of worlds too large for it that
+    of the largest it is worked out for, which is no smaller."""
+    from gossamer.strategy.describe import joint_gap
 
-    assert isinstance(topology, Topology)
-    small = World(min(world.size, 32), world.seed)
+    mixing = {slot: ex for slot, ex in enumerate(exchanges) if not ex.hub}
+    sizes = range(min(world.size, GAPS), 0, -1)
+    small = next((size for size in sizes if all(_fits(ex, World(size)) for ex in mixing.values())), 1)
+    picked = {slot: set(ex.where.pick(tags)) for slot, ex in mixing.items()}
+    alike = {tuple(slot for slot in mixing if place in picked[slot]) for place in range(len(tags))}
+    return min(joint_gap({slot: mixing[slot] for slot in some}, World(small, world.seed)) for some in alike)
+
+
+def _fits(exchange: Exchange, world: World) -> bool:
     try:
-        topology.fits(small)
+        exchange.topology.fits(world)
     except Refused:
-        return None
-    return spectral_gap(topology, small, slot)
+        return False
+    return True

@@ -42,6 +42,8 @@ class Freely:
         self._crowded = {  # what visits wait for, beside their own bytes
             slot: waits(scene, slot) for slot, ex in enumerate(self._exchanges) if ex.meets and not ex.hub
         }
+        self._asked = {slot: self._there_and_back(slot) for slot in self._crowded}
+        self._per_host = scene.roads.cluster.per_host
         self._told = [0.0] * size  # when what each told others last has left
         self._lines = {slot: Line(scene, slot) for slot, ex in enumerate(self._exchanges) if ex.hub}
         self._computes: dict[int, list[float]] = {}
@@ -314,13 +316,18 @@ class Freely:
             return self.now
         self._sent[slot] += 2 * nbytes
         self._age(max(0, step - self.done[mixing.partner]))
-        return self.now + 2 * self._carried(slot, member, mixing.partner)
+        return self.now + 2 * self._carried(slot, near=self.scene.roads.near(member, mixing.partner))
 
-    def _carried(self, slot: int, one: int, other: int) -> float:
+    def _carried(self, slot: int, *, near: bool) -> float:
         """Seconds from one member to another, others' visits being in the way as often as they are."""
-        near = self.scene.roads.near(one, other)
         busy, under_way = self.scene.roads.message(self.scene.cargoes[slot].nbytes, near=near)
         return busy + under_way + self._crowded[slot].of(near=near)
+
+    def _there_and_back(self, slot: int) -> tuple[float, float]:
+        """Seconds to ask for something and to have it, inside a host and between hosts."""
+        asking = (self.scene.roads.message(0.0, near=near)[1] for near in (True, False))
+        close, far = (seconds + self._carried(slot, near=near) for seconds, near in zip(asking, (True, False), strict=True))
+        return close, far
 
     def _tell(self, member: int, slot: int, step: int, target: int) -> float:
         """Lay into an inbox: one goes on as soon as what one told last has left."""
@@ -336,15 +343,16 @@ class Freely:
 
     def _pull(self, member: int, slot: int, step: int, partners: list[int]) -> float:
         """Ask one partner after the other."""
-        heard, roads, nbytes = self.now, self.scene.roads, self.scene.cargoes[slot].nbytes
         if self._dead and self._dead.intersection(partners):
-            return heard
+            return self.now
+        done, host, per_host = self.done, member // self._per_host, self._per_host
+        near = sum(other // per_host == host for other in partners)
+        close, far = self._asked[slot]
+        self._sent[slot] += self.scene.cargoes[slot].nbytes * len(partners)
         for other in partners:
-            _, asking = roads.message(0.0, near=roads.near(member, other))
-            heard += asking + self._carried(slot, other, member)
-            self._sent[slot] += nbytes
-            self._age(max(0, step - self.done[other]))
-        return heard
+            behind = step - done[other]
+            self._age(behind if behind > 0 else 0)
+        return self.now + near * close + (len(partners) - near) * far
 
     # hubs
 

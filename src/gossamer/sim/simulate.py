@@ -18,7 +18,8 @@ from gossamer.strategy import AnyStrategy, Exchange, Staged, as_strategy, fits, 
 from gossamer.strategy.suits import suits
 
 STEPS = 100
-FEW = 64  # members with whom it is tried how a time follows a parameter, where members go on without each other
+FEW = 64  # members with whom it is tried how a time follows a parameter, where members go on without each other,
+MANY = 10**6  # or where all of them would do so many steps together
 NUDGE = 1.25  # by how much a parameter is changed for that
 LONGEST = 10**5  # steps between two exchanges: rarer ones are never played
 
@@ -57,15 +58,17 @@ def simulate(
     seconds = pace(scene, played)
     extrapolation = workers / max(1, scene.cluster.measured)
     slopes = _slopes(scene, enough(scene.strategy, min(steps, 20))) if interval else {}
-    step, total = around(seconds, slopes, scene.cluster, extrapolation), scene.batch * workers
+    stretched = scene.workload.beyond(scene.batch)
+    step = around(seconds, slopes, scene.cluster, extrapolation, stretched)
+    total = scene.batch * workers
     good, done = goodput(scene.cluster, scene.roads.used), max(1, len(played.ends))
     goal = None
     if scene.workload.goal is not None and seconds and good and not played.stopped:
-        needed = samples(scene.workload.goal, scene.strategy, scene.world, total, played.stale)
+        needed = samples(scene.workload.goal, scene.strategy, scene.world, scene.workload.tags, total, played.stale)
         goal = step.times(needed / total / good).plus(_before(scene, whole_strategy, seconds, needed / total) / good)
     return Forecast(
         repr(whole_strategy), workers, total, step, scene.compute + scene.update, played.exposed / done,
-        sum(played.sent.values()) / done, played.answered / done, played.stale, extrapolation, good, goal,
+        sum(played.sent.values()) / done, played.answered / done, played.stale, extrapolation, stretched, good, goal,
         played.stopped, played,
     )  # fmt: skip
 
@@ -150,7 +153,8 @@ def pace(scene: Scene, played: Played) -> float:
 
 def _slopes(scene: Scene, steps: int) -> dict[str, float]:
     """How seconds of a step follow each parameter that one is unsure of."""
-    if not in_step(scene.strategy, scene.world.size) and scene.world.size > FEW:
+    many = not in_step(scene.strategy, scene.world.size) or scene.world.size * steps > MANY
+    if many and scene.world.size > FEW:
         scene = _smaller(scene)
     base = pace(scene, play(scene, steps))
     found = {}

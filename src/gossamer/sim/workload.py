@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -63,6 +64,8 @@ class Workload:
             raise Refused(f"{where}: batches grow, and begin with 1 or more, not {list(self.batches)}")
         for seconds in self.seconds:
             real(where, "seconds", seconds, 0.0, 1e9)
+        if any(b < a for a, b in pairwise(self.seconds)):
+            raise Refused(f"{where}: seconds do not fall as batches grow, as in {list(self.seconds)}")
         real(where, "forward", self.forward, 0.0, 1.0)
         real(where, "update", self.update, 0.0, 1e9)
         if self.epoch is not None:
@@ -84,7 +87,19 @@ class Workload:
             return self.seconds[0] * batch / self.batches[0]
         right = min(max(1, bisect_left(self.batches, batch)), len(self.batches) - 1)
         (b0, b1), (s0, s1) = self.batches[right - 1 : right + 1], self.seconds[right - 1 : right + 1]
-        return max(0.0, s0 + (s1 - s0) * (batch - b0) / (b1 - b0))
+        line = s0 + (s1 - s0) * (batch - b0) / (b1 - b0)
+        return max(line, s0 * min(1.0, batch / b0))  # a smaller batch has no more samples a second
+
+    def beyond(self, batch: float) -> float:
+        """How many times larger than any that was measured a local batch is, or smaller."""
+        return max(batch / self.batches[-1], self.batches[0] / batch, 1.0)
+
+    def timed(self, times: Mapping[int, float]) -> Workload:
+        """The same with these seconds by local batch; a batch that took less than a smaller one takes as long."""
+        batches = sorted(times)
+        return replace(
+            self, batches=tuple(batches), seconds=tuple(accumulate((times[each] for each in batches), max))
+        )
 
     def ready(self) -> list[float]:
         """By tensor, the share of a step's compute that is over when its gradient is there."""

@@ -5,7 +5,7 @@ Knows no clock, no player and no values; a complete mix stays one value and is n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isqrt, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -186,6 +186,38 @@ def spectral_gap(topology: Topology, world: World, slot: int) -> float | None:
         product = mixing_matrix(topology, round, world, slot) @ product
     second = float(numpy.linalg.svd(product, compute_uv=False)[1])
     return max(0.0, 1.0 - second ** (1.0 / rounds)) if second > 1e-14 else 1.0
+
+
+def joint_gap(exchanges: Mapping[int, Exchange], world: World) -> float:
+    """The same of several exchanges by slot, which mix one after the other: by each round of the rarest of them. 1 of
+    none, as whoever mixes by a hub alone."""
+    import numpy
+
+    if not exchanges:
+        return 1.0
+    if len(exchanges) == 1:
+        ((slot, ex),) = exchanges.items()
+        return spectral_gap(ex.topology, world, slot) or 0.0
+    product, rarest, step = numpy.eye(world.size), max(ex.synchrony.every for ex in exchanges.values()), 0
+    most = min(HORIZON * rarest, LOOKED_AT)
+    while step < most:
+        for slot, ex in exchanges.items():
+            if ex.synchrony.due(step, ex.order):
+                product = _mixed(ex, step, world, slot) @ product
+        step += 1
+        if not step % rarest and (step >= min(HORIZON, most) or numpy.ptp(product) < 1e-14):
+            break
+    second = float(numpy.linalg.svd(product, compute_uv=False)[1]) if world.size > 1 else 0.0
+    return max(0.0, 1.0 - second ** (rarest / step)) if second > 1e-14 else 1.0
+
+
+def _mixed(ex: Exchange, step: int, world: World, slot: int) -> Matrix:
+    import numpy
+
+    round = ex.round(step)
+    if isinstance(ex.topology.mixing(0, round, world, slot), Everyone):
+        return numpy.full((world.size, world.size), 1.0 / world.size)
+    return mixing_matrix(ex.topology, 0 if ex.topology.fixed else round, world, slot)
 
 
 def _drawn_gap(topology: Topology, world: World, slot: int) -> float:

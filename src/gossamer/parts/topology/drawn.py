@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -13,6 +14,12 @@ from gossamer.parts.topology.peers import not_alone
 from gossamer.parts.world import World
 
 _drawn = lru_cache(maxsize=32)(all_below)  # all members' draws of a round, which others ask for, too
+
+
+@lru_cache(maxsize=32)
+def _pulled(size: int, key: tuple[int, int, int], pulls: int) -> tuple[array[int], ...]:
+    """The same of several draws each."""
+    return tuple(array("q", all_below(size, size, key, pull)) for pull in range(pulls))
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,8 +38,7 @@ class RandomPeer(Topology):
 
     def drawn(self, member: int, round: int, world: World, slot: int) -> list[int]:
         """The partners of this round; a self-draw is one of them."""
-        size, key = world.size, (world.seed, slot, round)
-        return [_drawn(size, size, key, pull)[member] for pull in range(self.pulls)]
+        return [of_all[member] for of_all in _pulled(world.size, (world.seed, slot, round), self.pulls)]
 
     def mixing(self, member: int, round: int, world: World, slot: int) -> Mixing:
         share = 1.0 / (self.pulls + 1)
