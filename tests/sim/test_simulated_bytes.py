@@ -38,18 +38,18 @@ NAMES = [entry.name for entry in CATALOG]
 SOONER = {"diloco": "every=6", "sparknet": "every=6", "bmuf": "every=7", "post_local_sgd": "switch=9, every=4"}
 
 
-def outcome_of(strategy: AnyStrategy, workers: int, steps: int = STEPS) -> Outcome:
-    machines = Machines((COMPUTE,), RATE, LATENCY)
+def outcome_of(strategy: AnyStrategy, workers: int, steps: int = STEPS, rate: float = RATE) -> Outcome:
+    machines = Machines((COMPUTE,), rate, LATENCY)
     return rehearse(Plan(TASK, strategy, World(workers, 3), Optimizer(rate=0.01), 2, steps, machines))
 
 
-def rehearsed_seconds(strategy: AnyStrategy, workers: int) -> float:
+def rehearsed_seconds(strategy: AnyStrategy, workers: int, rate: float = RATE) -> float:
     """When all had done their steps."""
-    return outcome_of(strategy, workers).seconds
+    return outcome_of(strategy, workers, rate=rate).seconds
 
 
-def simulated_seconds(strategy: AnyStrategy, workers: int) -> float:
-    return played(strategy, workers).ends[-1]
+def simulated_seconds(strategy: AnyStrategy, workers: int, rate: float = RATE) -> float:
+    return played(strategy, workers, rate=rate).ends[-1]
 
 
 def rehearsed(strategy: AnyStrategy, workers: int, steps: int = STEPS) -> float:
@@ -58,10 +58,12 @@ def rehearsed(strategy: AnyStrategy, workers: int, steps: int = STEPS) -> float:
     return workers * bytes_sent_per_member([*outcome.steps, *outcome.events], workers)
 
 
-def played(strategy: AnyStrategy, workers: int, steps: int = STEPS, tags: tuple[Tag, ...] = TAGS) -> Played:
+def played(
+    strategy: AnyStrategy, workers: int, steps: int = STEPS, tags: tuple[Tag, ...] = TAGS, rate: float = RATE
+) -> Played:
     """The same strategy, simulated; where there is a hub, it is one machine, as in a rehearsal."""
     workload = Workload(tags, (1.0,) * len(tags), (2,), (COMPUTE,), forward=1.0)
-    cluster = Cluster(workers, 1, None, Tier(LATENCY, RATE), jitter=0.0, writing=1e18, reading=1e18)
+    cluster = Cluster(workers, 1, None, Tier(LATENCY, rate), jitter=0.0, writing=1e18, reading=1e18)
     servers = int(any(ex.hub for ex in slots(strategy)))
     return play(staged(strategy, cluster, workload, workers, seed=3, servers=servers), steps)
 

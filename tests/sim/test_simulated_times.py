@@ -10,7 +10,7 @@ from math import ceil, log2
 
 import numpy
 import pytest
-from tests.sim.test_simulated_bytes import SOONER, fixed, rehearsed_seconds, simulated_seconds
+from tests.sim.test_simulated_bytes import COMPUTE, SOONER, TAGS, fixed, rehearsed_seconds, simulated_seconds
 from tests.texts import small
 
 from gossamer.parts.route import Auto, Ring
@@ -220,6 +220,17 @@ def test_a_rehearsal_takes_as_long(name: str) -> None:
         assert found == pytest.approx(expected, rel=0.05)
     else:
         assert found == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(("name", "near"), [("gossip_pull", 0.1), ("adpsgd", 0.15)])
+@pytest.mark.parametrize("busy", [1.0, 4.0])
+def test_visits_that_crowd_their_links_take_as_long_as_in_a_rehearsal(name: str, near: float, busy: float) -> None:
+    """Messages as long, or four times as long, as a step's compute: in the mean, whoever is in whose way. Trades, two messages
+    one after the other, are told too long where links are hardly ever idle."""
+    rate = sum(tag.bytes for tag in TAGS) / (busy * COMPUTE)
+    found, expected = (seconds(parse(name), 8, rate) for seconds in (simulated_seconds, rehearsed_seconds))
+    alone = 12 * (COMPUTE + busy * COMPUTE * (1 + (name == "adpsgd")) + 2e-3)
+    assert found == pytest.approx(expected, rel=near) and expected > 1.01 * alone
 
 
 def test_of_two_strategies_one_after_the_other_the_figures_are_of_the_one_that_lasts() -> None:

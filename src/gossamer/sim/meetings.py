@@ -97,6 +97,6 @@ class Meetings:
             everyone.notes[other].hear(slot, told.nbytes)
         note = everyone.notes[member]
         note.aged(step - everyone.done[partner])
-        there = everyone.links.carry(member, partner, told.nbytes, began)
-        yield everyone.links.carry(partner, member, told.nbytes, there)
+        yield everyone.links.carry(member, partner, told.nbytes, began)
+        yield everyone.links.carry(partner, member, told.nbytes, everyone.clock.now)  # only now has it a way to take
         note.passed(everyone.clock.now - began, 2 * prices.message(everyone.links.machines, told.nbytes).seconds)
