@@ -15,9 +15,8 @@ from tests.texts import small
 
 from gossamer.parts.route import Auto, Ring
 from gossamer.parts.selection import Tag
-from gossamer.parts.topology import Complete, Cycle, Hub, Inside
+from gossamer.parts.topology import Complete, Cycle, Inside
 from gossamer.sim.cluster import Cluster, Tier
-from gossamer.sim.lockstep import in_step
 from gossamer.sim.simulate import pace, play, simulate, staged
 from gossamer.sim.workload import Workload
 from gossamer.strategy import CATALOG, AnyStrategy, Staged, Strategy, parse, slots
@@ -206,9 +205,9 @@ def on_a_ring(text: str) -> AnyStrategy:
 @pytest.mark.parametrize("name", [entry.name for entry in CATALOG])
 def test_a_rehearsal_takes_as_long(name: str) -> None:
     """On even links, one machine for a hub, nothing hidden. A hub whose rounds are of several answers one after the
-    other in a rehearsal, which lets the first push early; of those that ask for a way at the same moment, and in groups, others may be
-    first; and how long a wire is may depend on the numbers in it. Visits wait for each other in the mean, whoever comes
-    first."""
+    other in a rehearsal, which lets the first push early; of those that ask for a way at the same moment, and in
+    groups, others may be first; and how long a wire is may depend on the numbers in it. Visits wait for each other in
+    the mean, whoever comes first."""
     strategy = on_a_ring(small(f"{name}({SOONER.get(name, '')})"))
     found, expected = simulated_seconds(strategy, 4), rehearsed_seconds(strategy, 4)
     kinds = {type(ex.topology) for ex in slots(strategy)}
@@ -225,8 +224,8 @@ def test_a_rehearsal_takes_as_long(name: str) -> None:
 @pytest.mark.parametrize(("name", "near"), [("gossip_pull", 0.1), ("adpsgd", 0.15)])
 @pytest.mark.parametrize("busy", [1.0, 4.0])
 def test_visits_that_crowd_their_links_take_as_long_as_in_a_rehearsal(name: str, near: float, busy: float) -> None:
-    """Messages as long, or four times as long, as a step's compute: in the mean, whoever is in whose way. Trades, two messages
-    one after the other, are told too long where links are hardly ever idle."""
+    """Messages as long, or four times as long, as a step's compute: in the mean, whoever is in whose way. Trades, two
+    messages one after the other, are told too long where links are hardly ever idle."""
     rate = sum(tag.bytes for tag in TAGS) / (busy * COMPUTE)
     found, expected = (seconds(parse(name), 8, rate) for seconds in (simulated_seconds, rehearsed_seconds))
     alone = 12 * (COMPUTE + busy * COMPUTE * (1 + (name == "adpsgd")) + 2e-3)

@@ -6,7 +6,7 @@ Knows no clock; whoever plays a strategy asks for the cargo of a slot.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gossamer.parts.codec import Size
@@ -18,6 +18,7 @@ from gossamer.sim.workload import Workload
 from gossamer.strategy import AnyStrategy, Exchange, slots
 from gossamer.strategy.buckets import length, parted
 
+LIKELY = "likely"
 WIDE = 32  # bits of a number: a body of fewer bits a number still takes as long to read as all its numbers
 
 
@@ -63,16 +64,31 @@ class Cargo:
         """Likely bytes of all wires of one member."""
         return sum(parcel.nbytes for parcel in self.parcels)
 
+    @property
+    def steady(self) -> bool:
+        """Whether its wires are as long whatever the numbers are."""
+        return all(wire.low == wire.high for parcel in self.parcels for wire in parcel.wires)
+
 
 def cargoes(
-    strategy: AnyStrategy, roads: Roads, workload: Workload, world: World, *, early: bool, bucket: int | None
+    strategy: AnyStrategy,
+    roads: Roads,
+    workload: Workload,
+    world: World,
+    *,
+    early: bool,
+    bucket: int | None,
+    bound: str = LIKELY,
 ) -> list[Cargo]:
-    """The cargo of every slot; `early`: pushes to hubs leave bucket by bucket, too. `bucket`: bytes of one, or ours."""
+    """The cargo of every slot; `early`: pushes to hubs leave bucket by bucket, too. `bucket`: bytes of one, or ours.
+    `bound`: of wires as long as their numbers ask for, the low, the likely or the high length."""
     later = bucket or length(workload.nbytes, local=roads.used == 1)
-    return [_cargo(ex, slot, roads, workload, world, later, early) for slot, ex in enumerate(slots(strategy))]
+    return [_cargo(ex, slot, roads, workload, world, later, early, bound) for slot, ex in enumerate(slots(strategy))]
 
 
-def _cargo(ex: Exchange, slot: int, roads: Roads, workload: Workload, world: World, later: int, early: bool) -> Cargo:
+def _cargo(
+    ex: Exchange, slot: int, roads: Roads, workload: Workload, world: World, later: int, early: bool, bound: str
+) -> Cargo:
     places = ex.where.pick(workload.tags)
     gradients = ex.payload is Payload.GRADIENTS and not ex.synchrony.delay
     cut = bool(places) and gradients and (ex.cuttable or (early and ex.hub and ex.codec.by_element))
@@ -84,18 +100,26 @@ def _cargo(ex: Exchange, slot: int, roads: Roads, workload: Workload, world: Wor
         buckets, moments = [places] if places else [], [1.0]
     everyone = isinstance(ex.topology.mixing(0, 0, world, slot), Everyone)
     parcels = tuple(
-        _parcel(ex, roads, workload, bucket, moment, world.size, everyone)
+        _parcel(ex, roads, workload, bucket, moment, world.size, everyone, bound)
         for bucket, moment in zip(buckets, moments, strict=False)
     )
     return Cargo(ex, parcels, sum(workload.tags[place].bytes for place in places), cut)
 
 
 def _parcel(
-    ex: Exchange, roads: Roads, workload: Workload, bucket: Sequence[int], ready: float, size: int, everyone: bool
+    ex: Exchange,
+    roads: Roads,
+    workload: Workload,
+    bucket: Sequence[int],
+    ready: float,
+    size: int,
+    everyone: bool,
+    bound: str,
 ) -> Parcel:
     tags = [workload.tags[place] for place in bucket]
     itemsize, carried = tags[0].itemsize, sum(tag.bytes for tag in tags)
     wires = ex.codec.wire_bytes([tag.shape for tag in tags], itemsize)
+    wires = tuple(replace(wire, likely=getattr(wire, bound)) for wire in wires)
     write = read = 0.0
     if ex.codec.compresses:
         bodies = size if everyone and any(wire.gathered for wire in wires) else 1

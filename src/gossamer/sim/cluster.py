@@ -14,9 +14,11 @@ from gossamer.parts.value import Value
 from gossamer.sim.description import Table, read
 
 MODEL = "model"  # what the simulator itself misses, beside what one is unsure of in its parameters
+CODING = ("writing", "reading")  # what only codecs ask for
 FREE = Link(0.0, 0.0)  # a kind of link that is not there, and that nobody uses
 SPREAD = {  # how sure one is of what was read off a label: the logarithm of a likely factor
     "inside.latency": 0.7, "inside.rate": 0.2, "across.latency": 0.7, "across.rate": 0.25, "speed": 0.1, "jitter": 0.7,
+    "writing": 0.7, "reading": 0.7,
 }  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import exp, log, log2, sqrt
+from math import exp, hypot, log, log2, sqrt
 
 from gossamer.parts.refusal import Refused
 from gossamer.parts.selection import Tag
@@ -51,7 +51,8 @@ class Forecast:
 
     `efficiency`: samples a second over those of as many workers that never wait. `exposed`: seconds of a step in which
     a member waits for others. `sent`, `answered`: bytes a step, out of a member and back from hubs. `extrapolation`:
-    workers over the most that were measured; `stretched`: how far their batch is from any that was. `goodput`: the share of the time that failures and checkpoints leave.
+    workers over the most that were measured; `stretched`: how many times off any that was measured a worker's batch is.
+    `goodput`: the share of the time that failures and checkpoints leave.
     """
 
     strategy: str
@@ -110,14 +111,23 @@ class Forecast:
 
 
 def around(
-    value: float, slopes: dict[str, float], cluster: Cluster, extrapolation: float, stretched: float = 1.0
+    value: float,
+    slopes: dict[str, float],
+    cluster: Cluster,
+    extrapolation: float,
+    stretched: float = 1.0,
+    ends: tuple[float, float] = (0.0, 0.0),
 ) -> Interval:
-    """The interval of a time, by how it follows each parameter (d log t / d log x) and how sure one is of each."""
+    """The interval of a time, by how it follows each parameter (d log t / d log x) and how sure one is of each.
+
+    `ends`: logarithms to the shortest and to the longest that numbers may make it; those count by 1/2.
+    """
     known = sum((slope * cluster.spread.get(name, 0.0)) ** 2 for name, slope in slopes.items())
     misses = cluster.spread.get(MODEL, FITTED if cluster.measured else LABELS)
     misses += DOUBLED * (log2(max(1.0, extrapolation)) + log2(stretched))
     width = NINETY * sqrt(known + misses**2)
-    return Interval(value, value * exp(-width), value * exp(width))
+    low, high = (hypot(width, end / 2.0) for end in ends)
+    return Interval(value, value * exp(-low), value * exp(high))
 
 
 def slope(value: float, other: float, factor: float) -> float:

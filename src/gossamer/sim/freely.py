@@ -326,7 +326,9 @@ class Freely:
     def _there_and_back(self, slot: int) -> tuple[float, float]:
         """Seconds to ask for something and to have it, inside a host and between hosts."""
         asking = (self.scene.roads.message(0.0, near=near)[1] for near in (True, False))
-        close, far = (seconds + self._carried(slot, near=near) for seconds, near in zip(asking, (True, False), strict=True))
+        close, far = (
+            seconds + self._carried(slot, near=near) for seconds, near in zip(asking, (True, False), strict=True)
+        )
         return close, far
 
     def _tell(self, member: int, slot: int, step: int, target: int) -> float:

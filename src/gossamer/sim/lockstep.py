@@ -24,7 +24,7 @@ DRAWN = 64  # members whose spans are kept for whoever draws them
 
 
 def in_step(strategy: AnyStrategy, size: int | None = None) -> bool:
-    """Whether every exchange is waited for by all it concerns, round by round; a quorum may be all of `size` members."""
+    """Whether every exchange is waited for by all it concerns, round by round, be it by a quorum of all."""
     return all(not ex.meets and (not ex.hub or _by_all(ex.synchrony, size)) for ex in slots(strategy))
 
 

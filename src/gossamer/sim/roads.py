@@ -35,8 +35,8 @@ class Roads:
         return _summed(self.links, route, self.workers, nbytes)
 
     def gathered(self, nbytes: float) -> float:
-        """Seconds until everybody has heard everybody's wire, round a ring."""
-        return (self.workers - 1) * self._slower(self.workers, nbytes) if self.workers > 1 else 0.0
+        """Seconds until everybody has heard everybody's wire, round rings."""
+        return (self.workers - 1) * self._slower(nbytes) if self.workers > 1 else 0.0
 
     def among(self, near: Array, far: Array, nbytes: float) -> Array:
         """The same of some that tell each other, one after the other: so many times inside a host, and so many times
@@ -66,6 +66,7 @@ class Roads:
         """
         p, g, links = self.workers, self.per_host, self.links
         across, inside = self.single, links.inside
+        shards = None if shards == p else shards
         if shards is not None and not servers and self.used > 1:
             told, heard = nbytes * (1.0 - 1.0 / max(p, shards)), (p - 1) * nbytes / shards
             return max(g * told, heard) * across.beta / min(links.nics, g), across.alpha
@@ -78,10 +79,11 @@ class Roads:
         sent = g * nbytes * link.beta / min(links.nics, g)
         return max(sent, p * nbytes * link.beta / servers), link.alpha
 
-    def _slower(self, count: int, nbytes: float) -> float:
+    def _slower(self, nbytes: float) -> float:
         """Seconds of a round in which each passes `nbytes` on to its neighbour: inside hosts, or between them."""
         inside = self.links.inside.alpha + self.links.inside.beta * nbytes if self.per_host > 1 else 0.0
-        across = self.links.across.alpha + self.links.across.beta * nbytes if self.used > 1 else 0.0
+        each = self.links.across.beta / rings(self.links)
+        across = self.links.across.alpha + each * nbytes if self.used > 1 else 0.0
         return max(inside, across)
 
 
@@ -91,17 +93,22 @@ def _summed(links: Hosts, route: Route, size: int, nbytes: float) -> float:
         return min(_summed(links, way, size, nbytes) for way in ways(links.per_host, size))
     route = route.suited(nbytes)
     if isinstance(route, Ring | Backend):
-        return _around(links, size, nbytes)
+        return _around(links, size, nbytes, 1 if isinstance(route, Ring) else rings(links))
     return cost_on(links, route, size, nbytes)
 
 
-def _around(links: Hosts, size: int, nbytes: float) -> float:
-    """A ring through all hosts, whose members need not keep step: a chunk's way is as long as all its hops together,
-    and bytes pass as quickly as the slowest of its links lets them."""
+def rings(links: Hosts) -> int:
+    """How many rings a backend's own collective goes round at once: one through each NIC of a host."""
+    return min(links.nics, links.per_host)
+
+
+def _around(links: Hosts, size: int, nbytes: float, count: int) -> float:
+    """Some rings through all hosts, a share of the bytes in each, whose members need not keep step: a chunk's way is as
+    long as all its hops together, and bytes pass as quickly as the slowest of its links lets them."""
     hosts = -(-size // links.per_host)
     far, near = (hosts if hosts > 1 else 0), size - (hosts if hosts > 1 else 0)
     alpha = 2.0 * (size - 1) / size * (far * links.across.alpha + near * links.inside.alpha)
-    beta = max(links.across.beta if far else 0.0, links.inside.beta if near else 0.0)
+    beta = max(links.across.beta / count if far else 0.0, links.inside.beta if near else 0.0)
     passed = (size - 1) / size * nbytes
     return alpha + 2.0 * passed * beta + passed * links.gamma
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gossamer.parts.chance import draw
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
-from gossamer.sim.cargo import Cargo, cargoes
+from gossamer.sim.cargo import LIKELY, Cargo, cargoes
 from gossamer.sim.cluster import Cluster
 from gossamer.sim.roads import Roads
 from gossamer.sim.workload import Workload
@@ -31,7 +31,7 @@ class Scene:
     all of them or only so many (`shards`).
 
     `early`: pushes to hubs leave bucket by bucket while backward runs; ours leave after it. `bucket`: bytes of a bucket
-    of gradients, or as long as ours would be.
+    of gradients, or as long as ours would be. `bound`: how long wires are that may be shorter or longer.
     """
 
     strategy: AnyStrategy
@@ -44,6 +44,7 @@ class Scene:
     early: bool = False
     bucket: int | None = None
     shards: int | None = None
+    bound: str = LIKELY
 
     @cached_property
     def roads(self) -> Roads:
@@ -57,7 +58,9 @@ class Scene:
     @cached_property
     def cargoes(self) -> list[Cargo]:
         """What each slot carries."""
-        return cargoes(self.strategy, self.roads, self.workload, self.world, early=self.early, bucket=self.bucket)
+        return cargoes(
+            self.strategy, self.roads, self.workload, self.world, early=self.early, bucket=self.bucket, bound=self.bound
+        )
 
     @cached_property
     def compute(self) -> float:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import lcm
+from math import lcm, log
 
 from gossamer.parts.refusal import Refused, real, whole
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
-from gossamer.sim.cluster import MODEL, Cluster, Tier
+from gossamer.sim.cargo import LIKELY
+from gossamer.sim.cluster import CODING, MODEL, Cluster, Tier
 from gossamer.sim.forecast import Forecast, around, goodput, samples, slope
 from gossamer.sim.freely import Freely
 from gossamer.sim.lockstep import Lockstep, in_step
@@ -57,9 +58,10 @@ def simulate(
     played = play(scene, enough(scene.strategy, steps), drawn)
     seconds = pace(scene, played)
     extrapolation = workers / max(1, scene.cluster.measured)
-    slopes = _slopes(scene, enough(scene.strategy, min(steps, 20))) if interval else {}
+    few = enough(scene.strategy, min(steps, 20))
+    slopes, ends = (_slopes(scene, few), _ends(scene, few)) if interval else ({}, (0.0, 0.0))
     stretched = scene.workload.beyond(scene.batch)
-    step = around(seconds, slopes, scene.cluster, extrapolation, stretched)
+    step = around(seconds, slopes, scene.cluster, extrapolation, stretched, ends)
     total = scene.batch * workers
     good, done = goodput(scene.cluster, scene.roads.used), max(1, len(played.ends))
     goal = None
@@ -153,16 +155,33 @@ def pace(scene: Scene, played: Played) -> float:
 
 def _slopes(scene: Scene, steps: int) -> dict[str, float]:
     """How seconds of a step follow each parameter that one is unsure of."""
-    many = not in_step(scene.strategy, scene.world.size) or scene.world.size * steps > MANY
-    if many and scene.world.size > FEW:
-        scene = _smaller(scene)
+    scene = _tried(scene, steps)
     base = pace(scene, play(scene, steps))
     found = {}
-    for name in (each for each in scene.cluster.spread if each != MODEL):
+    coded = any(cargo.write or cargo.read for cargo in scene.cargoes)
+    for name in (each for each in scene.cluster.spread if each != MODEL and (coded or each not in CODING)):
         factor, other = _other(scene.cluster, name)
         if other is not None:
             found[name] = slope(base, pace(scene, play(replace(scene, cluster=other), steps)), factor)
     return found
+
+
+def _ends(scene: Scene, steps: int) -> tuple[float, float]:
+    """By how much the logarithm of a step is less with the shortest wires that a codec may write, and more with the
+    longest; none of either where wires are all of one length."""
+    if all(cargo.steady for cargo in scene.cargoes):
+        return 0.0, 0.0
+    scene = _tried(scene, steps)
+    low, likely, high = (
+        pace(each, play(each, steps)) for each in (replace(scene, bound=bound) for bound in ("low", LIKELY, "high"))
+    )
+    return max(0.0, log(likely / low)), max(0.0, log(high / likely))
+
+
+def _tried(scene: Scene, steps: int) -> Scene:
+    """The same, or what can be played several times instead."""
+    many = not in_step(scene.strategy, scene.world.size) or scene.world.size * steps > MANY
+    return _smaller(scene) if many and scene.world.size > FEW else scene
 
 
 def _other(cluster: Cluster, name: str) -> tuple[float, Cluster | None]:

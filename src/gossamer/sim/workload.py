@@ -97,9 +97,7 @@ class Workload:
     def timed(self, times: Mapping[int, float]) -> Workload:
         """The same with these seconds by local batch; a batch that took less than a smaller one takes as long."""
         batches = sorted(times)
-        return replace(
-            self, batches=tuple(batches), seconds=tuple(accumulate((times[each] for each in batches), max))
-        )
+        return replace(self, batches=tuple(batches), seconds=tuple(accumulate((times[each] for each in batches), max)))
 
     def ready(self) -> list[float]:
         """By tensor, the share of a step's compute that is over when its gradient is there."""
