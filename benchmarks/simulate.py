@@ -1,7 +1,7 @@
 """Seconds that simulations take on one core, and the memory they need, against the bars of the simulator.
 
 Run `python benchmarks/simulate.py [name ...]`: every entry of the catalogue (or those named) at 4,096 members and 100
-steps, all-reduce at 65,536, and 500 candidates as a planner would ask for them: strategies x workers x batches, each
+steps, some composed ones and some with a slow member, all-reduce at 65,536, and 500 candidates as a planner would ask for them: strategies x workers x batches, each
 with its interval. Seconds are those of the process, so that others on the machine count little. An entry that 4,096
 workers do not suit is skipped by name.
 """
@@ -15,6 +15,7 @@ from time import process_time
 
 from gossamer.parts.refusal import Refused
 from gossamer.parts.topology import Complete, Hub
+from gossamer.parts.trouble import Script, Slow
 from gossamer.sim.cluster import Cluster, Tier
 from gossamer.sim.lockstep import in_step
 from gossamer.sim.simulate import simulate
@@ -28,6 +29,13 @@ SWEPT = (
     "parameter_server", "backup_workers", "ssp", "downpour", "hogwild", "local_sgd", "post_local_sgd", "easgd", "sgp",
     "gossip_pull", "adpsgd",
 )  # fmt: skip
+COMPOSED = (  # no entries, and not what entries are tuned on
+    "Exchange(payload=PARAMETERS, topology=RandomPeer(pulls=8), synchrony=Synchrony(staleness=1000000))",
+    "Exchange(topology=Hub(), synchrony=Synchrony(quorum=4000, late=APPLY), codec=ErrorFeedback(codec=TopK(keep=0.01)))",
+    "local_sgd(every=97) + Exchange(payload=PARAMETERS, topology=Cycle(), where=Dims(least=2))",
+)
+FREE = ("adpsgd", "gossip_pull", "hogwild")
+SLOW = Script((Slow(rank=4000, factor=2.0),))
 COUNTS, BATCHES = (8, 32, 128, 256, 512), (16, 32, 64, 128, 256)  # workers, and samples of each
 
 
@@ -36,10 +44,10 @@ def symmetric(strategy: AnyStrategy) -> bool:
     return in_step(strategy) and all(isinstance(ex.topology, Complete | Hub) for ex in slots(strategy))
 
 
-def seconds(strategy: AnyStrategy | str, workers: int, steps: int = STEPS) -> float:
+def seconds(strategy: AnyStrategy | str, workers: int, steps: int = STEPS, trouble: Script = Script()) -> float:
     """Of the process, for one answer with its interval."""
     began = process_time()
-    simulate(strategy, LARGE, WORKLOAD, workers, steps=steps)
+    simulate(strategy, LARGE, WORKLOAD, workers, steps=steps, trouble=trouble)
     return process_time() - began
 
 
@@ -91,6 +99,8 @@ def main() -> int:
     seconds("allreduce", 8, 2)  # whatever is loaded once
     held = entries(names)
     if not names:
+        held += [told(f"{text[:34]:34}{MANY:6,}", seconds(text, MANY), ANY) for text in COMPOSED]
+        held += [told(f"{name:12}rank 4,000 slow  {MANY:6,}", seconds(name, MANY, trouble=SLOW), ANY) for name in FREE]
         held.append(told(f"{'allreduce':22}65,536 x {STEPS}", seconds("allreduce", 65536), HUGE))
         count = len(SWEPT) * len(COUNTS) * len(BATCHES)
         held.append(told(f"{count} candidates, up to {max(COUNTS)} workers", sweep(), SWEEP))
