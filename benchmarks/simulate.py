@@ -1,9 +1,9 @@
 """Seconds that simulations take on one core, and the memory they need, against the bars of the simulator.
 
 Run `python benchmarks/simulate.py [name ...]`: every entry of the catalogue (or those named) at 4,096 members and 100
-steps, some composed ones and some with a slow member, all-reduce at 65,536, and 500 candidates as a planner would ask for them: strategies x workers x batches, each
-with its interval. Seconds are those of the process, so that others on the machine count little. An entry that 4,096
-workers do not suit is skipped by name.
+steps, some composed ones and some with a slow member, all-reduce at 65,536, and 500 candidates as a planner would ask
+for them: strategies x workers x batches, each with its interval. Seconds are those of the process, so that others on
+the machine count little. An entry that 4,096 workers do not suit is skipped by name.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SWEPT = (
 )  # fmt: skip
 COMPOSED = (  # no entries, and not what entries are tuned on
     "Exchange(payload=PARAMETERS, topology=RandomPeer(pulls=8), synchrony=Synchrony(staleness=1000000))",
-    "Exchange(topology=Hub(), synchrony=Synchrony(quorum=4000, late=APPLY), codec=ErrorFeedback(codec=TopK(keep=0.01)))",
+    "Exchange(topology=Hub(), synchrony=Synchrony(quorum=4000, late=APPLY), codec=ErrorFeedback(codec=TopK(0.01)))",
     "local_sgd(every=97) + Exchange(payload=PARAMETERS, topology=Cycle(), where=Dims(least=2))",
 )
 FREE = ("adpsgd", "gossip_pull", "hogwild")
