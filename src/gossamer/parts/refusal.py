@@ -72,4 +72,7 @@ def told(value: object) -> str:
     """How a refused value is printed; a number too long to read is only described."""
     if isinstance(value, int) and abs(value) >= 10**20:
         return f"a number of {value.bit_length()} bits"
-    return repr(value)
+    try:
+        return repr(value)
+    except ValueError:  # of one that stands in a list
+        return f"a {type(value).__name__} with a number too long to print"

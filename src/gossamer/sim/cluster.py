@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
 
 from gossamer.parts import units
 from gossamer.parts.refusal import Refused, real, whole
 from gossamer.parts.route.hosts import Hosts, Link
+from gossamer.parts.spelling import nearest
 from gossamer.parts.value import Value
-from gossamer.sim.description import Table, read
+from gossamer.sim.description import Table, made, read
 
 MODEL = "model"  # what the simulator itself misses, beside what one is unsure of in its parameters
 CODING = ("writing", "reading")  # what only codecs ask for
+LEAST = 1e-6  # of a share and of a speed: far below any machine, and far from where numbers lose their digits
+TOLD = ("single", MODEL)  # of which a file may say how sure it is, too
 FREE = Link(0.0, 0.0)  # a kind of link that is not there, and that nobody uses
 SPREAD = {  # how sure one is of what was read off a label: the logarithm of a likely factor
     "inside.latency": 0.7, "inside.rate": 0.2, "across.latency": 0.7, "across.rate": 0.25, "speed": 0.1, "jitter": 0.7,
@@ -34,7 +37,7 @@ class Tier(Value):
     def __post_init__(self) -> None:
         real("Tier", "latency", self.latency, 0.0, 3600.0)
         real("Tier", "bandwidth", self.bandwidth, 1.0, 1e16)
-        real("Tier", "achieved", self.achieved, 0.0, 1.0, open_low=True)
+        real("Tier", "achieved", self.achieved, LEAST, 1.0)
 
     @property
     def rate(self) -> float:
@@ -93,14 +96,18 @@ class Cluster(Value):
             raise Refused(f"{where}: hosts of {self.per_host} members, and no tier inside", "[inside] with a bandwidth")
         if self.hosts > 1 and self.across is None:
             raise Refused(f"{where}: {self.hosts} hosts, and no tier across", "[across] with a bandwidth")
-        real(where, "speed", self.speed, 0.0, 1e9, open_low=True)
-        real(where, "single", self.single, 0.0, 10.0, open_low=True)
+        real(where, "speed", self.speed, LEAST, 1e9)
+        real(where, "single", self.single, LEAST, 10.0)
         for name in ("crowd", "jitter", "drag", "congestion", "pair"):
             real(where, name, getattr(self, name), 0.0, 10.0)
         for name in ("adding", "failures", "restart", "save"):
             real(where, name, getattr(self, name), 0.0, 1e9)
         for name in ("writing", "reading"):
             real(where, name, getattr(self, name), 1.0, 1e18)
+        for name, sure in self.spread.items():
+            if name not in (known := (*SPREAD, *TOLD)):
+                raise Refused(f"{where}, [spread]: there is no parameter {name}", nearest(name, known))
+            real(f"{where}, [spread]", name, sure, 0.0, 10.0)
 
     @classmethod
     def load(cls, given: str | Path) -> Cluster:
@@ -129,10 +136,6 @@ class Cluster(Value):
         inside = FREE if self.inside is None else self.inside.link
         return Hosts(self.per_host, inside, Link(across.alpha, across.beta * slower), self.adding, self.nics)
 
-    def grown(self, hosts: int) -> Cluster:
-        """The same with so many hosts."""
-        return replace(self, hosts=hosts)
-
 
 def _read(table: Table) -> Cluster:
     told = {f.name: f.default for f in fields(Cluster) if isinstance(f.default, int | float)}
@@ -150,16 +153,17 @@ def _read(table: Table) -> Cluster:
         given[name] = None if tier is None else _tier(tier)
     spread = table.table("spread")
     if spread is not None:
-        told_of = [key for key in ("single", MODEL) if key in spread]
+        told_of = [key for key in TOLD if key in spread]
         given["spread"] = {key: spread.number(key, 0.0, 10.0, SPREAD.get(key)) for key in (*SPREAD, *told_of)}
         spread.rest()
     table.rest()
-    return Cluster(**given)  # type: ignore[arg-type]
+    owner = f"cluster {given['name']}".strip()
+    return made(table.where, owner, lambda: Cluster(**given))  # type: ignore[arg-type]
 
 
 def _tier(table: Table) -> Tier:
     latency = table.unit("latency", partial(units.seconds, "latency"), 0.0, 3600.0)
     bandwidth = table.unit("bandwidth", units.rate, 1.0, 1e16)
-    achieved = table.number("achieved", 0.0, 1.0, 1.0, open_low=True)
+    achieved = table.number("achieved", LEAST, 1.0, 1.0)
     table.rest()
     return Tier(latency, bandwidth, achieved)

@@ -9,10 +9,13 @@ import tomllib
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from gossamer.parts.refusal import Refused, real, whole
+from gossamer.parts.refusal import Refused, real, told, whole
 from gossamer.parts.spelling import nearest
+
+T = TypeVar("T")
+LONG = 200  # characters of a file's name that are told
 
 
 class Table:
@@ -58,14 +61,14 @@ class Table:
         """A field that is text."""
         value = self.take(name, default)
         if not isinstance(value, str):
-            raise Refused(f"{self.where}: {name} must be text, not {value!r}", f'{name} = "..."')
+            raise Refused(f"{self.where}: {name} must be text, not {told(value)}", f'{name} = "..."')
         return value
 
     def table(self, name: str) -> Table | None:
         """A table inside, if there is one."""
         value = self.take(name)
         if value is not None and not isinstance(value, dict):
-            raise Refused(f"{self.where}: {name} must be a table, not {value!r}", f"[{name}]")
+            raise Refused(f"{self.where}: {name} must be a table, not {told(value)}", f"[{name}]")
         return None if value is None else Table(f"{self.where}, [{name}]", value)
 
     def rest(self) -> None:
@@ -77,18 +80,40 @@ class Table:
 
 def read(kind: str, given: str | Path) -> Table:
     """The table of a file, or of one that is shipped, by its name."""
-    path = Path(given)
-    if not path.suffix and not path.is_file() and (not path.exists() or str(given) in names(kind)):
-        shipped = files("gossamer").joinpath(f"{kind}s", f"{given}.toml")
-        if not shipped.is_file():
-            raise Refused(f"{kind} {str(given)!r} is neither a file nor one of ours", _near(str(given), names(kind)))
-        return Table(f"{kind} {given}", tomllib.loads(shipped.read_text("utf-8")))
+    where = f"{kind} {_short(str(given))}"
+    text = _text(where, kind, given)
     try:
-        return Table(f"{kind} {path}", tomllib.loads(path.read_text("utf-8")))
+        return Table(where, tomllib.loads(text))
+    except RecursionError:
+        raise Refused(f"{where} is not TOML: it is nested too deeply", "a list of lists, at most") from None
+    except ValueError as error:  # a number of thousands of digits is one, too
+        raise Refused(f"{where} is not TOML: {error}", "name = value, one a line") from None
+
+
+def _text(where: str, kind: str, given: str | Path) -> str:
+    path = Path(given)
+    try:
+        if path.suffix or path.is_file() or (path.exists() and str(given) not in names(kind)):
+            return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{kind} {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise Refused(f"{kind} {path} is not TOML: {error}", "name = value, one a line") from None
+        raise Refused(f"{where} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    shipped = files("gossamer").joinpath(f"{kind}s", f"{given}.toml")
+    if not shipped.is_file():
+        raise Refused(f"{kind} {str(given)!r} is neither a file nor one of ours", _near(str(given), names(kind)))
+    return shipped.read_text("utf-8")
+
+
+def made(where: str, owner: str, make: Callable[[], T]) -> T:
+    """What fields are made into; what is refused then is said of the place they stand in, as whatever they say is."""
+    try:
+        return make()
+    except Refused as error:
+        raise Refused(f"{where}: {error.reason.removeprefix(f'{owner}: ')}", error.nearest) from None
+
+
+def _short(name: str) -> str:
+    """No more of a name than one can read."""
+    return name if len(name) <= LONG else f"{name[:LONG]}..."
 
 
 def names(kind: str) -> list[str]:

@@ -10,9 +10,11 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from gossamer.parts import units
-from gossamer.parts.refusal import Refused, real, whole
+from gossamer.parts.refusal import Refused, real, told, whole
 from gossamer.parts.selection import Tag
-from gossamer.sim.description import Table, read
+from gossamer.sim.description import Table, made, read
+
+HEAVIEST = 10**15  # bytes of a model: a thousand times the largest there is
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,10 @@ class Workload:
         where = f"workload {self.name}".strip()
         if not self.tags:
             raise Refused(f"{where}: tensors are missing: a model without layers exchanges nothing", "tensors = [...]")
+        heaviest = max(self.tags, key=lambda tag: tag.bytes)
+        if self.nbytes > HEAVIEST:
+            reason = f"{where}: tensors are of {HEAVIEST:.0e} bytes together at most; the largest is {heaviest.name}"
+            raise Refused(f"{reason}, {list(heaviest.shape)}", "fewer or shorter sides")
         if len(self.shares) != len(self.tags) or min(self.shares) < 0 or sum(self.shares) <= 0:
             raise Refused(f"{where}: every tensor has a share of the compute, none below 0, and some above it")
         if not self.batches or len(self.batches) != len(self.seconds):
@@ -127,7 +133,7 @@ def _read(table: Table) -> Workload:
     rows = table.take("tensors", needed=True)
     tags, shares = _tensors(table.where, rows, itemsize)
     goal = table.table("goal")
-    found = Workload(
+    given = (
         tags, shares,
         _numbers(table, "batches", int), tuple(float(each) for each in _numbers(table, "seconds", (int, float))),
         table.number("forward", 0.0, 1.0, 1 / 3), table.unit("update", partial(units.seconds, "update"), 0.0, 1e9, 0.0),
@@ -135,26 +141,26 @@ def _read(table: Table) -> Workload:
         None if goal is None else _goal(goal), name, source,
     )  # fmt: skip
     table.rest()
-    return found
+    return made(table.where, f"workload {name}".strip(), lambda: Workload(*given))
 
 
 def _goal(table: Table) -> Goal:
-    found = Goal(table.number("samples", 1.0, 1e18), table.number("critical", 0.0, 1e18), table.words("what"))
+    given = (table.number("samples", 1.0, 1e18), table.number("critical", 0.0, 1e18), table.words("what"))
     table.rest()
-    return found
+    return made(table.where, "goal", lambda: Goal(*given))
 
 
 def _tensors(where: str, rows: object, itemsize: int) -> tuple[tuple[Tag, ...], tuple[float, ...]]:
     if not isinstance(rows, list) or not rows:
         raise Refused(
-            f"{where}: tensors is a list of [name, [sides], share], not {rows!r}", '[["weight", [8, 8], 1.0]]'
+            f"{where}: tensors is a list of [name, [sides], share], not {told(rows)}", '[["weight", [8, 8], 1.0]]'
         )
     tags, shares = [], []
     for number, row in enumerate(rows):
         plain = isinstance(row, list) and len(row) == 3 and isinstance(row[0], str) and isinstance(row[1], list)
         if not plain:
             raise Refused(
-                f"{where}: tensors[{number}] is [name, [sides], share], not {row!r}", '["weight", [8, 8], 1.0]'
+                f"{where}: tensors[{number}] is [name, [sides], share], not {told(row)}", '["weight", [8, 8], 1.0]'
             )
         for side in row[1]:
             whole(where, f"tensors[{number}], a side", side)
@@ -167,7 +173,7 @@ def _tensors(where: str, rows: object, itemsize: int) -> tuple[tuple[Tag, ...], 
 def _numbers(table: Table, name: str, kind: type | tuple[type, ...]) -> tuple[int, ...]:
     found = table.take(name, needed=True)
     if not isinstance(found, list) or any(isinstance(each, bool) or not isinstance(each, kind) for each in found):
-        raise Refused(f"{table.where}: {name} is a list of numbers, not {found!r}", f"{name} = [1, 2, 4]")
+        raise Refused(f"{table.where}: {name} is a list of numbers, not {told(found)}", f"{name} = [1, 2, 4]")
     for each in found:
         real(table.where, name, each, 0.0, 1e12)
     return tuple(found)
