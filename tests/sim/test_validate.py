@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,43 +13,56 @@ from tests.sim.test_fit import FEW, MANY, made
 
 from gossamer.parts.refusal import Refused
 from gossamer.sim import validate
+from gossamer.sim.forecast import Interval
 from gossamer.sim.published import Row, published
 from gossamer.sim.traces import pollux
+from gossamer.sim.validate import Bar, Check
 
 
-def wrong(rows: tuple[Row, ...]) -> tuple[Row, ...]:
-    """The same, with every tested row's figures replaced by others."""
-    return tuple(
-        row if row.fit else replace(
-            row, rate=None if row.rate is None else 7.0 * row.rate,
-            seconds=None if row.seconds is None else 7.0 * row.seconds,
-            efficiency=None if row.efficiency is None else 0.5 * row.efficiency,
-        )
-        for row in rows
-    )  # fmt: skip
+def gone(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """The same, with the published columns of every tested row deleted."""
+    return tuple(row if row.fit else row.blind() for row in rows)
 
 
-def test_predictions_do_not_change_when_the_published_column_does() -> None:
-    """Nor are they the published figures: those change."""
-    for make, table in ((validate.servers, "tensorflow-servers"), (validate.famous, "famous")):
-        one, other = make(published(table)), make(wrong(published(table)))
-        assert [line.predicted for line in one.lines] == [line.predicted for line in other.lines]
-        assert all(a.seen != b.seen for a, b in zip(one.lines, other.lines, strict=True))
-        assert one.held and not other.held
-    rows = published("mlperf-resnet50")
-    for one, other in zip(validate.mlperf(rows), validate.mlperf(wrong(rows)), strict=True):
-        assert [line.predicted for line in one.lines] == [line.predicted for line in other.lines]
-        assert one.held and not other.held
+def shipped(rows: Callable[[str], tuple[Row, ...]]) -> list[Check]:
+    """Every table that is shipped, from such rows of it."""
+    served, known = validate.servers(rows("tensorflow-servers")), validate.famous(rows("famous"))
+    return [served, known, *validate.mlperf(rows("mlperf-resnet50"))]
+
+
+def told_of(check: Check) -> list[tuple[str, int, Interval]]:
+    """All that is said without what was seen."""
+    return [(line.what, line.workers, line.predicted) for line in (*check.lines, *check.beside)]
+
+
+def test_predictions_do_not_change_when_the_published_column_is_deleted() -> None:
+    """Nor does which of them count; there is nothing left that a bar could be missed by."""
+    for one, other in zip(shipped(published), shipped(lambda table: gone(published(table))), strict=True):
+        assert told_of(one) == told_of(other) and len(one.lines) == len(other.lines) > 0
+        assert one.held and one.off.mean and other.off == Bar() and other.held
+        assert [line.seen for line in one.seen] and not other.seen and other.lines[0].error is None
+
+
+def test_other_figures_would_miss_the_bars() -> None:
+    """The predictions are not the published figures: those decide."""
+    for check in shipped(published):
+        doubled = tuple(replace(line, seen=2.0 * line.seen) for line in check.seen if line.seen)
+        assert check.held and not replace(check, lines=doubled).held
 
 
 def test_a_row_that_is_fitted_to_is_not_tested() -> None:
-    for check in (*validate.mlperf(published("mlperf-resnet50")), validate.servers(published("tensorflow-servers"))):
-        fitted = {row.step for row in (*published("mlperf-resnet50"), *published("tensorflow-servers")) if row.fit}
-        assert check.lines and not fitted & {line.seen for line in check.lines}
+    """Lines are the tested rows, one by one; what was seen tells each of them from all others."""
+    servers, mlperf = published("tensorflow-servers"), published("mlperf-resnet50")
+    rates = [(row.fit, row.workers, row.throughput) for row in servers]
+    steps = [(row.fit, row.workers, row.step) for row in mlperf]
+    for checks, rows in (([validate.servers(servers)], rates), (validate.mlperf(mlperf), steps)):
+        assert len({seen for _, _, seen in rows}) == len(rows)
+        lines = [(False, line.workers, line.seen) for check in checks for line in check.lines]
+        assert lines == [row for row in rows if not row[0]]
 
 
-def traces(folder: Path, factor: float = 1.0) -> Path:
-    """Rows of the law itself, laid down as the traces are."""
+def traces(folder: Path, factor: float = 1.0, *, seen: bool = True) -> Path:
+    """Rows of the law itself, laid down as the traces are; with or without what is to be predicted."""
     home = folder / "model"
     home.mkdir(parents=True)
     with (home / "placements.csv").open("w", newline="") as file:
@@ -57,10 +71,28 @@ def traces(folder: Path, factor: float = 1.0) -> Path:
         rows.writerows((str(row.per_host) * row.hosts, row.batch, row.seconds, 0.0) for row in made(FEW, 0.02))
     with (home / "scalability.csv").open("w", newline="") as file:
         rows = csv.writer(file)
-        rows.writerow(("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time"))
+        rows.writerow(("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")[: 5 if seen else 3])
         for row in made(MANY, 0.02, 3):
-            rows.writerow((row.hosts, row.hosts * row.per_host, row.batch, factor * row.seconds, 0.0))
+            told = (row.hosts, row.hosts * row.per_host, row.batch, factor * row.taken, 0.0)
+            rows.writerow(told[: 5 if seen else 3])
     return folder
+
+
+def test_many_hosts_are_foretold_without_a_column_of_their_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the command says so where figures would stand."""
+    one, other = (
+        validate.traced("model", *pollux(traces(tmp_path / str(seen), seen=seen) / "model")) for seen in (True, False)
+    )
+    assert told_of(one) == told_of(other) and one.coverage and other.coverage is None and not other.seen
+    half = replace(one, lines=(*one.lines[:6], *other.lines[6:]))
+    monkeypatch.setattr("gossamer.sim.validate.checks", lambda _: [one, other, half])
+    shown = ask("validate", "--rows")
+    assert shown.exit_code == 0 and "predictions alone: nothing is published" in shown.stdout
+    assert "rows, 6 more rows are predictions alone" in " ".join(shown.stdout.split())
+    last = told("validate")["tables"][1]
+    assert last["error_mean"] is None and last["rows"][0]["published"] is last["rows"][0]["error"] is None
 
 
 def test_traces_are_read_placement_by_placement(tmp_path: Path) -> None:

@@ -38,8 +38,6 @@ def validate(
     if traces is not None and not traces.is_dir():
         raise Refused(f"validate: {traces} is no folder", "--traces FOLDER, with one folder a model in it")
     found = checks(traces)
-    if traces is not None and not any(check.covers for check in found):
-        raise Refused(f"validate: {traces} holds no MODEL/placements.csv", "the folder above those of the models")
     if as_json:
         put_json({"held": all(check.held for check in found), "tables": [_told(check) for check in found]})
     else:
@@ -49,15 +47,13 @@ def validate(
 
 
 def _told(check: Check) -> dict[str, object]:
-    from statistics import mean
-
     return {
         "name": check.name,
         "held": check.held,
-        "error_mean": mean(check.errors),
-        "error_worst": max(check.errors),
-        "error_largest": check.largest,
-        "coverage": check.coverage if check.covers else None,
+        "error_mean": check.off.mean,
+        "error_worst": check.off.worst,
+        "error_largest": check.off.largest,
+        "coverage": check.coverage,
         "bars": vars(check.bar),
         "parameters": list(check.told),
         "rows": [_told_line(line) for line in check.lines],
@@ -80,6 +76,7 @@ def _told_line(line: Line) -> dict[str, object]:
 
 
 def _print(found: list[Check], rows: bool, parameters: bool) -> None:
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
@@ -89,48 +86,58 @@ def _print(found: list[Check], rows: bool, parameters: bool) -> None:
     console = out()
     for check in found:
         style = "bold green" if check.held else "bold red"
-        verdict = "" if check.bar == Bar() else "held" if check.held else "MISSED"
+        verdict = "" if Bar() in (check.bar, check.off) else "held" if check.held else "MISSED"
         console.print(Text.assemble((check.name, "bold cyan"), "  ", (verdict, style)))
         console.print(Text(f"  {_summed(check)}"))
         for words in check.told if parameters or len(check.told) == 1 else ():
             console.print(Text(f"  {words}", style="dim"))
-        table = Table(box=None, padding=(0, 2, 0, 2), header_style="dim")
-        for title in ("", "workers", "predicted", "published", "error", "known"):
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        for title in ("", "workers", "predicted", "published", "points" if _in_points(check) else "error", "known"):
             table.add_column(title, justify="left" if title in ("", "known") else "right")
         shown = check.lines if rows or len(check.lines) <= MOST else ()
         for line in (*shown, *check.beside):
-            beside = " (beside)" if line in check.beside else ""
-            table.add_row(f"{line.what}{beside}", f"{line.workers:,}", *_figures(line), line.sure)
+            beside = "beside: " if line in check.beside else ""
+            table.add_row(f"{beside}{line.what}", f"{line.workers:,}", *_figures(line), line.sure)
         if table.row_count:
-            console.print(table)
+            console.print(Padding(table, (0, 0, 0, 2)))
         elif check.lines:
             console.print(Text(f"  {len(check.lines)} rows; all of them with --rows", style="dim"))
         console.print()
 
 
 def _figures(line: Line) -> tuple[str, str, str]:
+    """Predicted, published and by how much they differ; of what is not published, what was predicted alone."""
+    predicted = _figure(line.predicted.value, line.unit)
+    if line.seen is None or line.error is None:
+        return predicted, "-", "-"
+    error = f"{100 * line.error:+.1f}" if line.unit == "share" else f"{line.error:+.1%}"
+    return predicted, _figure(line.seen, line.unit), error
+
+
+def _in_points(check: Check) -> bool:
+    return any(line.unit == "share" for line in check.lines)
+
+
+def _figure(value: float, unit: str) -> str:
     from gossamer.parts.units import told_seconds
 
-    if line.unit == "s":
-        return told_seconds(line.predicted.value), told_seconds(line.seen), f"{line.error:+.1%}"
-    if line.unit == "share":
-        return f"{line.predicted.value:.1%}", f"{line.seen:.1%}", f"{100 * line.error:+.1f} points"
-    return f"{line.predicted.value:,.0f}/s", f"{line.seen:,.0f}/s", f"{line.error:+.1%}"
+    return told_seconds(value) if unit == "s" else f"{value:.1%}" if unit == "share" else f"{value:,.0f}/s"
 
 
 def _summed(check: Check) -> str:
-    from statistics import mean
-
-    points = check.lines[0].unit == "share"
+    unit = " points" if _in_points(check) else " %"
 
     def told(name: str, value: float, bar: float | None) -> str:
-        unit = " points" if points else " %"
         return f"{name} {100 * value:.1f}{unit}" + (f" (bar {100 * bar:.0f}{unit})" if bar is not None else "")
 
-    most = max(line.workers for line in check.lines)
-    words = [told("mean error", mean(check.errors), check.bar.mean), told("worst", max(check.errors), check.bar.worst)]
-    if check.bar.largest is not None:
-        words.append(told(f"at {most} workers", check.largest, check.bar.largest))
-    if check.covers:
-        words.append(f"the interval holds {check.coverage:.0%} of {len(check.lines)} rows")
+    seen, off, bar = check.seen, check.off, check.bar
+    if off.mean is None or off.worst is None or off.largest is None:
+        return "predictions alone: nothing is published to hold them against"
+    words = [told("mean error", off.mean, bar.mean), told("worst", off.worst, bar.worst)]
+    if bar.largest is not None:
+        words.append(told(f"at {max(line.workers for line in seen):,} workers", off.largest, bar.largest))
+    if check.coverage is not None:
+        words.append(f"the interval holds {check.coverage:.0%} of {len(seen)} rows")
+    if len(seen) < len(check.lines):
+        words.append(f"{len(check.lines) - len(seen)} more rows are predictions alone")
     return ", ".join(words)

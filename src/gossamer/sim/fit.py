@@ -40,26 +40,35 @@ PLAIN = 0.06  # noise of every row to begin with
 
 @dataclass(frozen=True)
 class Measured:
-    """A step as it was measured: on so many hosts with at most `per_host` members each, `batch` samples a member."""
+    """A step as it was measured: on so many hosts with at most `per_host` members each, `batch` samples a member. One
+    without seconds is only asked for."""
 
     hosts: int
     per_host: int
     batch: float
-    seconds: float
+    seconds: float | None = None
     members: int | None = None  # where hosts are not full
 
     def __post_init__(self) -> None:
         whole("Measured", "hosts", self.hosts, 1, 2**20)
         whole("Measured", "per_host", self.per_host, 1, 2**20)
         real("Measured", "batch", self.batch, 0.0, 1e12, open_low=True)
-        real("Measured", "seconds", self.seconds, 0.0, 1e9, open_low=True)
+        if self.seconds is not None:
+            real("Measured", "seconds", self.seconds, 0.0, 1e9, open_low=True)
         if self.members is not None:
             whole("Measured", "members", self.members, self.hosts, self.hosts * self.per_host)
 
     @classmethod
-    def placed(cls, on_hosts: Sequence[int], batch: float, seconds: float) -> Measured:
+    def placed(cls, on_hosts: Sequence[int], batch: float, seconds: float | None = None) -> Measured:
         """By how many members each host has."""
         return cls(len(on_hosts), max(on_hosts), batch, seconds, sum(on_hosts))
+
+    @property
+    def taken(self) -> float:
+        """The seconds of one that was measured."""
+        if self.seconds is None:
+            raise Refused(f"fit: a row of {self.hosts} hosts has no seconds to fit to", "rows that were measured")
+        return self.seconds
 
     @property
     def row(self) -> tuple[float, float, float, float]:
@@ -96,7 +105,7 @@ class Fitted:
 
     def predict(self, hosts: int, per_host: int, batch: float, members: int | None = None) -> Interval:
         """Seconds of a step, and between what they lie with nine chances in ten."""
-        return self.all_of([Measured(hosts, per_host, batch, 1.0, members)])[0]
+        return self.all_of([Measured(hosts, per_host, batch, None, members)])[0]
 
     def all_of(self, asked: Iterable[Measured]) -> list[Interval]:
         """The same for many; their seconds are not looked at."""
@@ -152,7 +161,7 @@ def _compute(rows: Sequence[Measured], cluster: Cluster | None, workload: Worklo
         sample = (workload.compute(high) - workload.compute(low)) / (high - low) / speed
         fixed = max(1e-9, workload.compute(low) / speed - sample * low)
         return {"fixed": (fixed, 0.3), "sample": (max(1e-12, sample), 0.1)}
-    typical = exp(sum(log(row.seconds) for row in rows) / len(rows))
+    typical = exp(sum(log(row.taken) for row in rows) / len(rows))
     batch = sorted(row.batch for row in rows)[len(rows) // 2]
     return {"fixed": (0.15 * typical, 1.5), "sample": (0.7 * typical / batch, 1.5)}
 
@@ -161,7 +170,7 @@ def _fitted(given: Sequence[Measured], likely: Prior, noise: float) -> Fitted:
     import numpy as np
     from scipy.optimize import least_squares
 
-    rows, seen = np.array([each.row for each in given]), np.log([each.seconds for each in given])
+    rows, seen = np.array([each.row for each in given]), np.log([each.taken for each in given])
     batches = np.unique(rows[:, 3])
     batches = batches if len(batches) > 2 else batches[:0]
     centre = np.concatenate([np.log([likely[name][0] for name in NAMES]), np.zeros(len(batches))])

@@ -23,7 +23,7 @@ class Row:
     Seen were, as far as the source tells: `rate`, samples a second of all workers; `efficiency`, that rate over the one
     of `base` workers times workers / base; `seconds` of `epochs`. `itemsize`: bytes of an element on the wire.
     `servers`: of parameters, on the workers' own hosts. `fit`: a model may be fitted to it; to no other row.
-    `overlap`: whether gradients left while backward still ran.
+    `overlap`: whether gradients left while backward still ran. `beside`: it is shown, and counts for no bar.
     """
 
     system: str
@@ -43,6 +43,7 @@ class Row:
     itemsize: int = 4
     fit: bool = False
     overlap: bool = True
+    beside: bool = False
     work: str = ""
     source: str = ""
     sure: str = ""
@@ -56,8 +57,8 @@ class Row:
         for name in ("epoch", "servers"):
             if getattr(self, name) is not None:
                 whole(where, name, getattr(self, name))
-        flag(where, "fit", self.fit)
-        flag(where, "overlap", self.overlap)
+        for name in ("fit", "overlap", "beside"):
+            flag(where, name, getattr(self, name))
         for name in ("rate", "seconds", "epochs"):
             if getattr(self, name) is not None:
                 real(where, name, getattr(self, name), 0.0, 1e15, open_low=True)

@@ -9,22 +9,26 @@ from pathlib import Path
 from gossamer.parts.refusal import Refused
 from gossamer.sim.fit import Measured
 
+SECONDS = "step_time"  # the column that is predicted
+
 
 def pollux(folder: Path) -> tuple[list[Measured], list[Measured]]:
-    """The rows of one model: those of up to four hosts in every layout, and those of more."""
-    few = _read(folder / "placements.csv", ("placement", "local_bsz", "step_time"), _placed)
-    many = _read(folder / "scalability.csv", ("num_nodes", "num_replicas", "local_bsz", "step_time"), _spread)
+    """The rows of one model: those of up to four hosts in every layout, and those of more, whose seconds need not be
+    there."""
+    few = _read(folder / "placements.csv", ("placement", "local_bsz", SECONDS), _placed)
+    many = _read(folder / "scalability.csv", ("num_nodes", "num_replicas", "local_bsz"), _spread)
     return few, many
 
 
 def _placed(row: dict[str, str]) -> Measured:
     on_hosts = [int(digit) for digit in row["placement"]]
-    return Measured.placed(on_hosts, float(row["local_bsz"]), float(row["step_time"]))
+    return Measured.placed(on_hosts, float(row["local_bsz"]), float(row[SECONDS]))
 
 
 def _spread(row: dict[str, str]) -> Measured:
     hosts, members = int(row["num_nodes"]), int(row["num_replicas"])
-    return Measured(hosts, -(-members // hosts), float(row["local_bsz"]), float(row["step_time"]), members)
+    seconds = float(row[SECONDS]) if SECONDS in row else None
+    return Measured(hosts, -(-members // hosts), float(row["local_bsz"]), seconds, members)
 
 
 def _read(path: Path, columns: tuple[str, ...], measured: Callable[[dict[str, str]], Measured]) -> list[Measured]:
@@ -36,7 +40,7 @@ def _read(path: Path, columns: tuple[str, ...], measured: Callable[[dict[str, st
         except Refused as error:
             raise Refused(f"{path}, row {number}: {error.reason}", error.nearest) from None
         except (ValueError, TypeError, ZeroDivisionError):
-            told = ", ".join(f"{column} {row[column]!r}" for column in columns)
+            told = ", ".join(f"{column} {row[column]!r}" for column in row if column in (*columns, SECONDS))
             raise Refused(f"{path}, row {number} is no measured step: {told}", "a number in every column") from None
     return found
 
