@@ -77,7 +77,7 @@ def simulate(
         typer.Option(metavar="FILE", help="Seconds and efficiency by workers: .png or .html.", rich_help_panel=_OUT),
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="The first steps, for Perfetto.", rich_help_panel=_OUT)
+        Path | None, typer.Option(metavar="FILE.json", help="The first steps, or a period, for Perfetto.", rich_help_panel=_OUT)
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", metavar="", help="Write over a trace that is there.", rich_help_panel=_OUT)
@@ -166,16 +166,18 @@ def _report(answer: Answer, plot: Path | None, trace: Path | None, as_json: bool
         from gossamer.cli import simulate_plot
 
         simulate_plot.draw(answer, plot)
+    said = None
     if trace is not None:
-        from gossamer.cli.simulate_trace import write
+        from gossamer.cli import simulate_trace
 
-        write(answer, trace)
+        simulate_trace.write(answer, trace)
+        said = simulate_trace.note(answer.question)
     if as_json:
         from gossamer.cli.screen import put_json
         from gossamer.cli.simulate_report import told
 
-        put_json(told(answer, plot, trace))
+        put_json({**told(answer, plot, trace), "trace_note": said})
         return
     from gossamer.cli import simulate_screen
 
-    simulate_screen.draw(answer, plot, trace)
+    simulate_screen.draw(answer, plot, trace, said)

@@ -9,11 +9,11 @@ from gossamer.parts.refusal import Refused, real, whole
 from gossamer.parts.trouble import Script
 from gossamer.sim.cluster import Cluster
 from gossamer.sim.forecast import Forecast
-from gossamer.sim.simulate import simulate, staged
+from gossamer.sim.simulate import lasting, period, simulate, staged
 from gossamer.sim.workload import Workload
-from gossamer.strategy import AnyStrategy, parse
+from gossamer.strategy import AnyStrategy, parse, slots
 
-DRAWN = 4  # steps of a trace
+DRAWN, LONGEST = 4, 64  # steps of a trace; and where it takes more to see every exchange
 Watch = Callable[[int, str], None]  # told how many forecasts there are, and of what the next one is
 
 
@@ -93,16 +93,25 @@ class Question:
             seed=self.seed, trouble=self.trouble, servers=self.servers, drawn=drawn,
         )  # fmt: skip
 
+    def drawn(self) -> int:
+        """Steps of a trace: a whole period of the first strategy, as far as one cares to look."""
+        return min(max(DRAWN, period(lasting(self.parts[0].strategy))), LONGEST)
+
+    def undrawn(self) -> list[int]:
+        """Exchanges of it that are due after those steps for the first time."""
+        exchanges, steps = slots(lasting(self.parts[0].strategy)), range(self.drawn())
+        return [n for n, ex in enumerate(exchanges) if not any(ex.synchrony.due(step, ex.order) for step in steps)]
+
     def answer(self, drawn: bool, watch: Watch) -> Iterator[Row | Omission]:
         """All strategies on all counts; of the first strategy on the last count, the first steps are drawn."""
-        done = 0
+        done, steps = 0, self.drawn() if drawn else 0
         for workers in self.counts():
             for part in self.parts:
                 watch(done, f"{part.text} on {workers:,} workers")
                 done += 1
                 last = drawn and workers == self.workers and part is self.parts[0]
                 try:
-                    yield Row(part, self.forecast(part, workers, DRAWN if last else 0))
+                    yield Row(part, self.forecast(part, workers, steps if last else 0))
                 except Refused as error:
                     if workers == self.workers:
                         raise

@@ -44,7 +44,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def draw(answer: Answer, plot: Path | None, trace: Path | None) -> None:
+def draw(answer: Answer, plot: Path | None, trace: Path | None, said: str | None = None) -> None:
     """Print the warning, the table over worker counts, notes, and the files."""
     console, question = out(), answer.question
     several = len(question.parts) > 1
@@ -65,6 +65,8 @@ def draw(answer: Answer, plot: Path | None, trace: Path | None) -> None:
     for title, line in (("plot", plot), ("trace", trace)):
         if line is not None:
             console.print(Text.assemble((f"{title} ", "dim"), str(line)), soft_wrap=True)
+    if said is not None:
+        console.print(Text(said))
 
 
 def between(found: Interval, told: Callable[[float], str]) -> str:

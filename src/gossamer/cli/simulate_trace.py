@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.cli.simulate_report import Answer
+from gossamer.cli.simulate_request import Question
 from gossamer.sim.scene import LINKS, Span
 
 Event = dict[str, Any]
@@ -23,7 +24,18 @@ def write(answer: Answer, path: Path) -> None:
     events = list(trace(row.forecast.played.spans, answer.question.cluster.per_host))
     cluster, workload = answer.question.places
     told = {"strategy": row.part.text, "workers": row.forecast.workers, "cluster": cluster, "workload": workload}
-    path.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ms", "otherData": told}), "utf-8")
+    told |= {"steps": answer.question.drawn(), "note": note(answer.question) or ""}
+    text = json.dumps({"traceEvents": events, "displayTimeUnit": "ms", "otherData": told}, separators=(",", ":"))
+    path.write_text(text, "utf-8")
+
+
+def note(question: Question) -> str | None:
+    """What is not in the file, if it is too short for an exchange."""
+    missing = question.undrawn()
+    if not missing:
+        return None
+    told = " and ".join(f"exchange {slot}" for slot in missing)
+    return f"the trace ends after {question.drawn()} steps, and {told} of {question.parts[0].text} comes later"
 
 
 def trace(spans: Sequence[Span], per_host: int) -> Iterator[Event]:
@@ -32,7 +44,7 @@ def trace(spans: Sequence[Span], per_host: int) -> Iterator[Event]:
     for span in spans:
         told = {"step": span.step} if span.whom is None else {"step": span.step, "waits for member": span.whom}
         yield {**_at(span.member, per_host), "name": span.what, "cat": span.what.split()[0].rstrip(","), "ph": "X",
-               "ts": span.start * MICRO, "dur": (span.stop - span.start) * MICRO, "args": told}  # fmt: skip
+               "ts": _micro(span.start), "dur": _micro(span.stop - span.start), "args": told}  # fmt: skip
     yield from _arrows(spans, per_host)
 
 
@@ -71,4 +83,9 @@ def _arrows(spans: Sequence[Span], per_host: int) -> Iterator[Event]:
 
 def _inside(span: Span, moment: float) -> float:
     """A little before the end of a span: an arrow is drawn only if it touches one."""
-    return (moment - (span.stop - span.start) * 1e-3) * MICRO
+    return _micro(moment - (span.stop - span.start) * 1e-3)
+
+
+def _micro(seconds: float) -> float:
+    """To the picosecond: more digits would make the file long."""
+    return round(seconds * MICRO, 6)

@@ -14,7 +14,7 @@ from math import inf
 from gossamer.parts.topology import Everyone, Into, Neighbours, Pair
 from gossamer.sim.cargo import Cargo
 from gossamer.sim.contention import waits
-from gossamer.sim.lockstep import DRAWN
+from gossamer.sim.drawing import Apart
 from gossamer.sim.posts import Posts, Tray
 from gossamer.sim.scene import LINKS, Played, Scene, Span
 from gossamer.sim.ways import Doors, Event, Line
@@ -31,6 +31,7 @@ class Freely:
 
     def __init__(self, scene: Scene) -> None:
         self.scene, self.now, self.played = scene, 0.0, Played()
+        self._drawing = Apart(self.played.spans)
         size, self._exchanges = scene.world.size, slots(scene.strategy)
         self._events: list[Event] = []  # of lives; what is under way to hubs and back keeps its order by itself
         self._tick = 0
@@ -94,6 +95,7 @@ class Freely:
 
     def _ended(self, goal: int) -> Played:
         size, played = self.scene.world.size, self.played
+        self._drawing.end()
         played.ends = self._marks[: self._total // size]
         played.sent = {slot: nbytes / size for slot, nbytes in self._sent.items() if nbytes}
         played.answered /= size
@@ -130,10 +132,11 @@ class Freely:
                 match phase:
                     case Compute(gate):
                         while gate is not None and step - self._least > gate:
-                            began, slowest = self.now, self.done.index(self._least) if step < self._drawn else -1
+                            began, least = self.now, self._least
+                            slowest = self.done.index(least) if step < self._drawn else -1
                             self._gated.append(member)
                             yield None
-                            self._waited(member, step, "gate", began, (slowest, self.now))
+                            self._waited(member, step, "gate", began, (slowest, self.now), least)
                         began = self.now
                         took = self._computing(step)[member]
                         self._began[member], self._took[member] = began, took
@@ -175,7 +178,7 @@ class Freely:
                             self._take(member, slot)
                         else:
                             met = yield from self._settle(member, slot, sent)
-                        self._waited(member, step, said[slot], began, met)
+                        self._waited(member, step, said[slot], began, met, sent)
                         if cargoes[slot].read:
                             yield from self._busy(member, step, "read", cargoes[slot].read)
             self._finish(member)
@@ -193,23 +196,24 @@ class Freely:
         yield began + seconds
         self._did(member, step, what, began)
 
-    def _waited(self, member: int, step: int, what: str, began: float, met: tuple[int, float] | None) -> None:
-        """Waits for another until it has sent, and then for the links."""
+    def _waited(
+        self, member: int, step: int, what: str, began: float, met: tuple[int, float] | None, sent: int = 0
+    ) -> None:
+        """Waits for another until it has sent, in a step of its own, and then for the links."""
         self._exposed += self.now - began
         if step >= self._drawn:
             return
         if met is not None:
             came = min(max(met[1], began), self.now)
-            self._did(member, step, f"wait for member {met[0]:,}", began, came, met[0])
+            if came > began:
+                self._drawing.waited(Span(member, step, f"wait for member {met[0]:,}", began, came, met[0]), sent)
             began = came
         self._did(member, step, what, began)
 
-    def _did(
-        self, member: int, step: int, what: str, began: float, ended: float | None = None, whom: int | None = None
-    ) -> None:
+    def _did(self, member: int, step: int, what: str, began: float, ended: float | None = None) -> None:
         ended = self.now if ended is None else ended
-        if step < self._drawn and member < DRAWN and ended > began:
-            self.played.spans.append(Span(member, step, what, began, ended, whom))
+        if step < self._drawn and ended > began:
+            self._drawing.did(Span(member, step, what, began, ended))
 
     def _finish(self, member: int) -> None:
         count = self.done[member]

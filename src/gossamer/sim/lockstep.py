@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gossamer.parts.synchrony import Synchrony
 from gossamer.parts.topology import Everyone
 from gossamer.sim.cargo import Cargo
+from gossamer.sim.drawing import Together
 from gossamer.sim.hearing import Hearings
 from gossamer.sim.scene import LINKS, Played, Scene, Span
 from gossamer.sim.ways import Lanes
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from numpy import ndarray
 
     Array = ndarray[Any, Any]
-
-DRAWN = 64  # members whose spans are kept for whoever draws them
 
 
 def in_step(strategy: AnyStrategy, size: int | None = None) -> bool:
@@ -56,6 +55,7 @@ class Lockstep:
         self._drawn = False  # whether this step leaves spans
         self._stale = self._aged = 0  # what was settled, and how many steps old it was
         self.played = Played()
+        self._drawing = Together(self.played.spans)
 
     def run(self, steps: int, drawn: int = 0) -> Played:
         """Play so many steps; keep the spans of the first `drawn` of them."""
@@ -67,6 +67,8 @@ class Lockstep:
             self._drawn = step < drawn
             for phase in self.scene.phases(step):
                 self._perform(phase, step)
+            if self._drawn:
+                self._drawing.end(step, {sent for _, sent in self._pending})
             self.played.ends.append(float(self.now.mean()))
         self.played.stale = self._stale / max(1, self._aged)
         return self.played
@@ -76,7 +78,7 @@ class Lockstep:
             case Compute():
                 self._compute(step)
                 if self._drawn:
-                    self._draw(step, "compute", self._start, self.now)
+                    self._drawing.did(step, "compute", self._start, self.now)
             case Send(slot):
                 before, self._busy = self.now, []
                 self._send(slot, step)
@@ -89,7 +91,7 @@ class Lockstep:
             case Update():
                 before, self.now = self.now, self.now + self.scene.update
                 if self._drawn:
-                    self._draw(step, "update", before, self.now)
+                    self._drawing.did(step, "update", before, self.now)
             case Meet():
                 raise AssertionError("nobody is met in step")
 
@@ -235,17 +237,10 @@ class Lockstep:
     def _count(self, slot: int, nbytes: float) -> None:
         self.played.sent[slot] = self.played.sent.get(slot, 0.0) + nbytes
 
-    def _draw(self, step: int, what: str, start: Array, stop: Array, whom: Array | None = None) -> None:
-        for member in range(min(DRAWN, len(start))):
-            if stop[member] > start[member]:
-                other = None if whom is None else int(whom[member])
-                said = what if other is None else f"{what} {other:,}"
-                self.played.spans.append(Span(member, step, said, float(start[member]), float(stop[member]), other))
-
     def _draw_sent(self, slot: int, step: int, before: Array) -> None:
         """What a member does before it has sent, and when the links carry it; all wait for the last to come."""
         cargo, size = self.scene.cargoes[slot], len(self.now)
-        self._draw(step, "write" if cargo.write else "compute, slowed", before, self.now)
+        self._drawing.did(step, "write" if cargo.write else "compute, slowed", before, self.now)
         for place, (start, stop) in enumerate(self._busy):
             said = f"exchange {slot}" + f", bucket {place}" * (len(self._busy) > 1)
             self.played.spans.append(Span(LINKS, step, said, start, stop))
@@ -257,6 +252,6 @@ class Lockstep:
         """A wait is for the last member until it has sent, and then for the links."""
         whom, since = self._last.pop((slot, sent), (self._np.arange(len(before)), before))
         came = self._np.clip(since, before, heard)
-        self._draw(step, "wait for member", before, came, whom)
-        self._draw(step, f"exchange {slot}", came, heard)
-        self._draw(step, "read", heard, self.now)
+        self._drawing.waited(step, sent, before, came, whom)
+        self._drawing.did(step, f"exchange {slot}", came, heard)
+        self._drawing.did(step, "read", heard, self.now)

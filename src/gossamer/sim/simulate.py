@@ -54,7 +54,7 @@ def simulate(
         if count is not None:
             whole("simulate", name, count, 1, most)
     whole_strategy = scene.strategy
-    scene = replace(scene, early=early, bucket=bucket, shards=shards, strategy=_lasting(whole_strategy))
+    scene = replace(scene, early=early, bucket=bucket, shards=shards, strategy=lasting(whole_strategy))
     played = play(scene, enough(scene.strategy, steps), drawn)
     seconds = pace(scene, played)
     extrapolation = workers / max(1, scene.cluster.measured)
@@ -75,7 +75,7 @@ def simulate(
     )  # fmt: skip
 
 
-def _lasting(strategy: AnyStrategy) -> AnyStrategy:
+def lasting(strategy: AnyStrategy) -> AnyStrategy:
     """What is in force in the long run."""
     return strategy.then if isinstance(strategy, Staged) else strategy
 
