@@ -45,6 +45,40 @@ def test_more_workers_and_other_strategies_are_foretold() -> None:
         assert abs(by_label / other.seconds - 1) > 0.15 or "every" in other.strategy
 
 
+def test_a_run_of_two_strategies_is_played_by_both() -> None:
+    """By the share of its steps that were before the switch; all of them in the first are the first alone."""
+    run = replace(runs(("allreduce",))[0], strategy="post_local_sgd(every=4, switch=1000)")
+    first, then = (predicted(replace(run, strategy=s), TRUE, MODEL) for s in ("allreduce", "local_sgd(every=4)"))
+    assert first > 1.2 * then
+    for early in (0.0, 0.25, 1.0):
+        likely = predicted(replace(run, early=early), TRUE, MODEL)
+        assert likely == pytest.approx(early * first + (1.0 - early) * then, rel=1e-6)
+
+
+def test_servers_of_a_run_are_played() -> None:
+    """With links of their own for half of what all push; a run that says nothing is told of."""
+    cluster = replace(TRUE, across=Tier(8e-4, 12.5e6))
+    one, four = (replace(runs(("hogwild",))[1], servers=count) for count in (1, 4))
+    assert predicted(one, cluster, MODEL) > 1.5 * predicted(four, cluster, MODEL)
+    mute = replace(one, name="mute", servers=None)
+    assert calibrate([one, mute, *runs(("allreduce",))], cluster, MODEL).silent == ("mute",)
+
+
+def test_rates_of_codecs_are_those_of_the_journals() -> None:
+    """Seconds of a step over bytes of the tensors; runs without any leave them as they are."""
+    given = calibrate(runs(("allreduce",)), LABEL, MODEL).cluster
+    assert (given.writing, given.reading) == (LABEL.writing, LABEL.reading)
+    slow = replace(TRUE, writing=1e8, reading=3e8)
+    seen = [replace(run, strategy="dgc", encode=MODEL.nbytes / 1e8, decode=0.0) for run in runs(("allreduce",))]
+    seen = [replace(run, seconds=predicted(run, slow, MODEL)) for run in seen]
+    rare = replace(seen[0], name="rare", strategy="Exchange(payload=DELTAS, codec=ErrorFeedback(TopK(keep=0.01)), "
+                   "synchrony=Synchrony(every=5))", encode=MODEL.nbytes / 1e8 / 5)  # fmt: skip
+    for kept in (seen, [replace(rare, seconds=predicted(rare, slow, MODEL))]):
+        found = calibrate(kept, LABEL, MODEL).cluster
+        assert found.writing == pytest.approx(1e8) and found.reading == LABEL.reading
+        assert found.spread["writing"] == 0.1 and found.spread.get("reading") == LABEL.spread.get("reading")
+
+
 def test_two_runs_leave_nothing_out() -> None:
     assert calibrate(runs(("allreduce",)), LABEL, MODEL).held_out_error is None
 
@@ -67,6 +101,45 @@ def test_a_run_is_read_from_its_journals(tmp_path: Path) -> None:
     assert (found.strategy, found.hosts, found.batch) == (run.strategy, run.hosts, 8.0)
     assert found.seconds == pytest.approx(run.seconds) and found.compute == pytest.approx(0.05)
     assert found.jitter == pytest.approx(0.0, abs=1e-9)
+
+
+def written_run(folder: Path, strategy: str, steps: int, settings: dict[str, str], began: int = 0) -> Path:
+    """One member's journal, whose steps are of a second until step 10, and then of a tenth."""
+    with Journal(folder / "journal-0.jsonl", print) as journal:
+        journal.write(Header("engine", strategy, 2, 0, "digits", "SGD", 8, steps, settings))
+        for step in range(began, began + steps):
+            spans = {"compute": 1.0 if step < 10 else 0.1, "encode": 0.02, "decode": 0.01}
+            journal.write(StepRecord(0, step, 0.0, 1.0, spans, {}, {}))
+    return folder
+
+
+def test_steps_before_and_after_a_switch_are_counted(tmp_path: Path) -> None:
+    """Whole periods of each: of 16 steps the first 3 are left out, and of the last 6 those 4 count that make one."""
+    post = "post_local_sgd(every=4, switch=10)"
+    found = seen(written_run(tmp_path / "both", post, 16, {"hosts": "2"}))
+    assert found.early == pytest.approx(7 / 11) and found.seconds == pytest.approx((7 * 1.0 + 4 * 0.1) / 11 + 0.03)
+    assert (found.encode, found.decode) == (pytest.approx(0.02), pytest.approx(0.01))
+    assert seen(written_run(tmp_path / "first", post, 9, {"hosts": "2"})).early == 1.0
+    assert seen(written_run(tmp_path / "then", post, 9, {"hosts": "2"}, 12)).early == 0.0
+
+
+@pytest.mark.parametrize(
+    ("settings", "servers", "said"),
+    [
+        ({}, None, ""), ({"servers": ""}, 0, ""), ({"hosts": "1+1", "servers": "2+2+3"}, 2, ""),
+        ({"hosts": "1+1", "servers": "1+2"}, None, "servers share hosts with members"),
+        ({"servers": "one"}, None, "servers is the host of each"),
+        ({"trouble": "slow(rank=1, factor=5)"}, None, "had trouble by a script, slow(rank=1, factor=5): its links"),
+    ],
+)  # fmt: skip
+def test_servers_and_trouble_are_read(settings: dict[str, str], servers: int | None, said: str, tmp_path: Path) -> None:
+    folder = written_run(tmp_path, "hogwild", 9, settings)
+    if not said:
+        assert seen(folder).servers == servers
+        return
+    with pytest.raises(Refused) as refused:
+        seen(folder)
+    assert said in str(refused.value)
 
 
 def test_the_first_steps_are_left_out_wherever_a_run_began(tmp_path: Path) -> None:
@@ -132,9 +205,16 @@ def test_both_files_have_names_of_their_own(tmp_path: Path) -> None:
 
 def test_real_journals_say_who_shares_a_host(tmp_path: Path) -> None:
     """Two workers of `gossamer train`, as a run of one host."""
-    process("train", "--workers", "2", "--steps", "12", "--batch", "8", where=tmp_path)
-    found = seen(next((tmp_path / "runs").iterdir()))
+    words = ("train", "--strategy", "dgc", "--workers", "2", "--steps", "12", "--batch", "8")
+    process(*words, "--trouble", "slow(rank=1, factor=2, start=11)", where=tmp_path)
+    folder = next((tmp_path / "runs").iterdir())
+    with pytest.raises(Refused, match=r"had trouble by a script, slow\(rank=1"):
+        seen(folder)
+    for path in folder.glob("journal-*.jsonl"):
+        path.write_text(path.read_text().replace('"trouble":"slow', '"told":"slow'))
+    found = seen(folder)
     assert found.hosts == (2,) and found.batch == 8.0 and 0 < found.compute <= found.seconds
+    assert found.servers == 0 and found.encode > 0 and found.decode > 0
 
 
 def test_a_noise_scale_that_was_seen_is_the_critical_batch() -> None:

@@ -73,12 +73,14 @@ def _told(runs: Sequence[Seen], found: Calibrated, output: Path, beside: Path) -
                 f"{name}.{part}": getattr(tier, part)
                 for name, tier in tiers.items() if tier is not None for part in ("latency", "rate")
             },
-            "jitter": found.cluster.jitter,
+            **{name: getattr(found.cluster, name) for name in ("jitter", "writing", "reading")},
         },
         "held_out_error": found.held_out_error,
+        "silent_on_servers": list(found.silent),
         "runs": [
             {
                 "run": run.name, "strategy": run.strategy, "workers": run.workers, "hosts": len(run.hosts),
+                "servers": run.servers,
                 "batch": run.batch, "seconds_per_step": run.seconds, "compute_seconds": run.compute,
                 "error": found.errors[run.name], "error_held_out": found.held_out.get(run.name),
             }
@@ -108,10 +110,21 @@ def _print(runs: Sequence[Seen], found: Calibrated, output: Path, beside: Path) 
     for name in ("inside", "across"):
         tier = getattr(found.cluster, name)
         if tier is not None:
-            sure = found.cluster.spread.get(f"{name}.rate", 0.0)
-            told = f"{told_rate(tier.rate)} (x/÷ {2.718281828**sure:.2f}), {told_seconds(tier.latency)} a message"
+            told = f"{told_rate(tier.rate)}{_sure(found, f'{name}.rate')}, {told_seconds(tier.latency)} a message"
             console.print(Text(f"{name}: {told}"))
+    rates = (f"{name} {told_rate(getattr(found.cluster, name))}{_sure(found, name)}" for name in ("writing", "reading"))
+    console.print(Text(f"codecs: {', '.join(rates)}"))
     error = found.held_out_error
     said = "three runs or more would tell how far off it is" if error is None else f"off by {error:.1%} in the mean"
     console.print(Text(f"jitter {found.cluster.jitter:.3f}; on runs that it was not fitted to: {said}"))
+    for run in found.silent:
+        console.print(Text(f"{run} does not say whether servers kept its hubs: taken as none", style="bold"))
     console.print(Text(f"written: {output} and {beside}", style="dim"))
+
+
+def _sure(found: Calibrated, name: str) -> str:
+    """By which factor a parameter may be off, where that is known."""
+    from math import exp
+
+    sure = found.cluster.spread.get(name)
+    return "" if sure is None else f" (x/÷ {exp(sure):.2f})"

@@ -77,7 +77,8 @@ def simulate(
         typer.Option(metavar="FILE", help="Seconds and efficiency by workers: .png or .html.", rich_help_panel=_OUT),
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="The first steps, or a period, for Perfetto.", rich_help_panel=_OUT)
+        Path | None,
+        typer.Option(metavar="FILE.json", help="The first steps, or a period, for Perfetto.", rich_help_panel=_OUT),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", metavar="", help="Write over a trace that is there.", rich_help_panel=_OUT)

@@ -173,7 +173,7 @@ class Training:
     def _header(self) -> Header:
         settings = {
             "fabric": self.session.carried, "kernel": kernel.in_use(), "route": self.course.route,
-            "hosts": self.place.told_hosts,
+            "hosts": self.place.told_hosts, "servers": self.place.told_servers, "trouble": self.job.trouble or "",
         }  # fmt: skip
         return Header(
             "engine", repr(self.session.strategy), self.world.size, self.job.seed, self.job.task, repr(self.recipe),

@@ -13,10 +13,11 @@ from gossamer.parts.refusal import Refused
 from gossamer.parts.topology import Complete
 from gossamer.sim.cluster import MODEL, Cluster, Tier
 from gossamer.sim.forecast import FITTED
+from gossamer.sim.scene import Scene
 from gossamer.sim.seen import Seen
 from gossamer.sim.simulate import enough, nudged, pace, play, staged
 from gossamer.sim.workload import Workload
-from gossamer.strategy import parse, slots
+from gossamer.strategy import Staged, parse, slots
 
 if TYPE_CHECKING:
     from numpy import ndarray
@@ -27,17 +28,21 @@ STEPS = 40  # simulated for a run that is fitted to
 NOISE = 0.01  # of a run, whose mean step is of many
 WIDE = 1.5  # of a logarithm: how far off labels may be before anything was measured
 MOVED = ("across.latency", "across.rate", "single", "inside.latency", "inside.rate")
+STEADY = 0.1  # of a logarithm: how far off rates of codecs may be that journals have
+FASTEST = 1e18  # bytes a second of a codec
 RATE = 1e15  # bytes a second: where a tier's rate is found to be beyond any label
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """What was found, how far off each run is, and how far off it is by a fit that has not seen it."""
+    """What was found, how far off each run is, and how far off it is by a fit that has not seen it; `silent`: runs with
+    hubs that do not say whether servers kept them, which are taken to have had none."""
 
     cluster: Cluster
     workload: Workload
     errors: dict[str, float]
     held_out: dict[str, float]
+    silent: tuple[str, ...] = ()
 
     @property
     def held_out_error(self) -> float | None:
@@ -55,13 +60,26 @@ def calibrate(runs: Sequence[Seen], cluster: Cluster, workload: Workload) -> Cal
     for run in runs if len(runs) > 2 else ():
         others = [each for each in runs if each is not run]
         held[run.name] = predicted(run, *_fitted(others, cluster, workload)) / run.seconds - 1.0
-    return Calibrated(found, timed, errors, held)
+    silent = [run for run in runs if run.servers is None and any(ex.hub for ex in slots(parse(run.strategy)))]
+    return Calibrated(found, timed, errors, held, tuple(run.name for run in silent))
 
 
 def predicted(run: Seen, cluster: Cluster, workload: Workload) -> float:
     """Seconds of a step of such a run, by the simulator."""
-    scene = staged(run.strategy, _shaped(cluster, run), workload, run.workers, batch=run.batch * run.workers)
+    return sum(share * _paced(scene) for scene, share in _scenes(run, cluster, workload))
+
+
+def _paced(scene: Scene) -> float:
     return pace(scene, play(scene, enough(scene.strategy, STEPS)))
+
+
+def _scenes(run: Seen, cluster: Cluster, workload: Workload) -> list[tuple[Scene, float]]:
+    """What the run was, and for which share of its steps: twice where a strategy was followed by another."""
+    batch, servers = run.batch * run.workers, run.servers or 0
+    scene = staged(run.strategy, _shaped(cluster, run), workload, run.workers, batch=batch, servers=servers)
+    whole = scene.strategy
+    parts = [(whole.first, run.early), (whole.then, 1.0 - run.early)] if isinstance(whole, Staged) else [(whole, 1.0)]
+    return [(replace(scene, strategy=strategy), share) for strategy, share in parts if share > 0.0]
 
 
 def _fitted(runs: Sequence[Seen], cluster: Cluster, workload: Workload) -> tuple[Cluster, Workload]:
@@ -70,7 +88,12 @@ def _fitted(runs: Sequence[Seen], cluster: Cluster, workload: Workload) -> tuple
 
     timed = _timed(runs, workload)
     most = max(run.workers for run in runs)
-    base = replace(cluster, speed=1.0, jitter=mean(run.jitter for run in runs), measured=most)
+    rates = _rates(runs, cluster, timed)
+    jitter = mean(run.jitter for run in runs)
+    base = replace(
+        cluster, speed=1.0, jitter=jitter, measured=most, **rates,  # type: ignore[arg-type]
+        spread={**cluster.spread, **dict.fromkeys(rates, STEADY), "speed": NOISE, "jitter": 0.3},
+    )  # fmt: skip
     names = [name for name in MOVED if nudged(base, name, 2.0) is not None and _used(name, runs)]
     if not names:
         return base, timed
@@ -87,8 +110,25 @@ def _fitted(runs: Sequence[Seen], cluster: Cluster, workload: Workload) -> tuple
     spread = {name: float(variance[n, n]) ** 0.5 for n, name in enumerate(names)}
     found = _moved(base, names, best.x)
     source = f"calibrated on {len(runs)} runs of up to {most} workers"
-    sure = {**dict.fromkeys(found.spread, 0.0), **spread, "speed": NOISE, "jitter": 0.3, MODEL: max(FITTED, missed)}
-    return replace(found, spread=sure, source=source), timed
+    return replace(found, spread={**base.spread, **spread, MODEL: max(FITTED, missed)}, source=source), timed
+
+
+def _rates(runs: Sequence[Seen], cluster: Cluster, workload: Workload) -> dict[str, float]:
+    """Bytes a second of codecs, as the runs have them that compress: seconds of a step by the rates given, over those
+    in the journals. What a hub is sent is in none of them."""
+    found = {}
+    for name, part, seen in (("writing", "write", "encode"), ("reading", "read", "decode")):
+        faster = []
+        for run in (run for run in runs if getattr(run, seen) > 0.0):
+            likely = sum(
+                share * getattr(cargo, part) / cargo.exchange.synchrony.every
+                for scene, share in _scenes(run, cluster, workload)
+                for cargo in scene.cargoes if not cargo.exchange.hub
+            )  # fmt: skip
+            faster += [log(likely / getattr(run, seen))] if likely > 0.0 else []
+        if faster:
+            found[name] = min(FASTEST, max(1.0, getattr(cluster, name) * exp(mean(faster))))
+    return found
 
 
 def _used(name: str, runs: Sequence[Seen]) -> bool:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import lcm
 from pathlib import Path
 from statistics import mean
 
 from gossamer.parts.refusal import Refused
 from gossamer.records import Header, StepRecord, read
-from gossamer.strategy import parse, slots
+from gossamer.sim.simulate import period
+from gossamer.strategy import AnyStrategy, Staged, parse
 
 FIRST = 0.2  # of a run's steps, which are not like the others
+CODEC = ("encode", "decode")  # spans of a step
 STEADY = 0.1  # the share of steps below which none was disturbed
 
 
@@ -19,7 +21,9 @@ STEADY = 0.1  # the share of steps below which none was disturbed
 class Seen:
     """One run: by whom, how many members on each host, and seconds of a step: in all, and of an undisturbed compute.
 
-    `jitter` is that of a cluster: twice the mean by which compute is late, as a share of it.
+    `jitter` is that of a cluster: twice the mean by which compute is late, as a share of it. `servers`: hosts more that
+    kept its hubs; None where the run does not say. `early`: of a strategy that is followed by another, the share of
+    the steps that were before it. `encode`, `decode`: seconds of a step that codecs took.
     """
 
     name: str
@@ -30,6 +34,10 @@ class Seen:
     compute: float
     jitter: float
     noise: float | None = None  # the noise scale, as the run saw it last
+    servers: int | None = None
+    early: float = 0.0
+    encode: float = 0.0
+    decode: float = 0.0
 
     @property
     def workers(self) -> int:
@@ -52,16 +60,46 @@ def seen(folder: Path) -> Seen:
     if not kept:
         raise Refused(f"{folder}: nobody has done a step", "the journals of a run of some steps")
     header = headers[0]
+    _calm(folder, headers)
     computes = sorted(record.spans.get("compute", 0.0) for each in kept for record in each)
     steady = max(1e-9, mean(computes[: max(1, int(STEADY * len(computes)))]))
-    seconds = mean(mean(sum(record.spans.values()) for record in each) for each in _whole(kept, header.strategy))
+    counted, early = _counted(kept, parse(header.strategy))
+    seconds = mean(mean(sum(record.spans.values()) for record in each) for each in counted)
     if not seconds > 0:
         raise Refused(f"{folder}: its steps took no time", "the journals of a run, whose steps have spans")
+    hosts = _hosts(folder, header)
+    encode, decode = (mean(record.spans.get(s, 0.0) for each in counted for record in each) for s in CODEC)
     return Seen(
-        str(folder), header.strategy, _hosts(folder, header), float(header.batch or 1), seconds, steady,
+        str(folder), header.strategy, hosts, float(header.batch or 1), seconds, steady,
         max(0.0, 2.0 * (mean(computes) / steady - 1.0)),
         next((look.scale for each in reversed(kept) for record in each for look in record.noise if look.scale), None),
+        _servers(folder, header, len(hosts)), early, encode, decode,
     )  # fmt: skip
+
+
+def _calm(folder: Path, headers: Sequence[Header]) -> None:
+    """Refuse runs that had trouble by a script: how long they waited for it is not the links'."""
+    script = next((found for each in headers if (found := each.settings.get("trouble"))), None)
+    if script:
+        raise Refused(
+            f"{folder} had trouble by a script, {script}: its links cannot be told", "a run without --trouble"
+        )
+
+
+def _servers(folder: Path, header: Header, hosts: int) -> int | None:
+    """Hosts of servers alone, after those of members; None where the header says nothing of servers."""
+    words = header.settings.get("servers")
+    if not words:
+        return None if words is None else 0
+    places = words.split("+")
+    if not all(word.isdecimal() and len(word) < 8 for word in places):
+        raise Refused(f"{folder}: servers is the host of each with + between, not {words!r}", "servers = 2+3")
+    if min(map(int, places)) < hosts:
+        raise Refused(
+            f"{folder}: its servers share hosts with members, and those of the simulator have hosts of their own",
+            "a run without --servers, or with hosts for them",
+        )
+    return len(set(places))
 
 
 def _hosts(folder: Path, header: Header) -> tuple[int, ...]:
@@ -72,7 +110,15 @@ def _hosts(folder: Path, header: Header) -> tuple[int, ...]:
     return tuple(map(int, words))
 
 
-def _whole(steps: list[list[StepRecord]], strategy: str) -> list[list[StepRecord]]:
-    """The last steps, as many as make whole periods of the strategy."""
-    period = lcm(*(ex.synchrony.every for ex in slots(parse(strategy))))
-    return steps[len(steps) % period :] if len(steps) > period else steps
+def _counted(steps: Sequence[list[StepRecord]], strategy: AnyStrategy) -> tuple[list[list[StepRecord]], float]:
+    """The last steps that make whole periods, of each strategy where one follows another; and the first one's share."""
+    if not isinstance(strategy, Staged):
+        return _whole(steps, strategy), 0.0
+    first = [each for each in steps if each[0].step < strategy.step]
+    early, late = _whole(first, strategy.first), _whole(steps[len(first) :], strategy.then)
+    return [*early, *late], len(early) / len([*early, *late])
+
+
+def _whole(steps: Sequence[list[StepRecord]], strategy: AnyStrategy) -> list[list[StepRecord]]:
+    often = period(strategy)
+    return list(steps[len(steps) % often :] if len(steps) > often else steps)

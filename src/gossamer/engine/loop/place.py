@@ -65,6 +65,11 @@ class Place:
         return "+".join(str(len(members)) for members in self.hosts)
 
     @property
+    def told_servers(self) -> str:
+        """Which host each server is on: 2+3; nothing where there is none."""
+        return "+".join(map(str, self.servers))
+
+    @property
     def one_host(self) -> bool:
         """Whether all members share a host."""
         return len(self.hosts) == 1

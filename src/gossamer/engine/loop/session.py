@@ -133,8 +133,8 @@ class Session:
         if folder is None:
             return
         self.journal = journal = Journal(Path(folder) / f"journal-{self.place.member}.jsonl", self.say)
-        world, names = self.world, [type(course.optimizer).__name__ for course in self.courses]
-        settings = {"fabric": self.carried, "hosts": self.place.told_hosts}
+        world, place, names = self.world, self.place, [type(course.optimizer).__name__ for course in self.courses]
+        settings = {"fabric": self.carried, "hosts": place.told_hosts, "servers": place.told_servers}
         journal.write(
             Header("prepare", repr(self.strategy), world.size, world.seed, "own loop", ", ".join(names), 0, 0, settings)
         )
