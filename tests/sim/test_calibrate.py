@@ -188,6 +188,19 @@ def test_hosts_that_are_no_counts_are_refused(hosts: str, tmp_path: Path) -> Non
         seen(tmp_path)
 
 
+def test_a_journal_that_is_none_is_refused_by_its_line(tmp_path: Path) -> None:
+    folder = written_run(tmp_path / "run", "allreduce", 3, {})
+    file = folder / "journal-0.jsonl"
+    first, *rest = file.read_text().splitlines()
+    file.write_text("\n".join([first, "garbage", *rest]))
+    (tmp_path / "model.toml").write_text(written(MODEL))
+    words = ("calibrate", str(folder), "--cluster", "laptop", "--workload", str(tmp_path / "model.toml"))
+    assert "journal-0.jsonl, line 2: not a journal line" in refused(*words, "--output", str(tmp_path / "out.toml"))
+    file.write_text("\n".join([first.replace('"batch":8', '"batch":-8'), *rest]))
+    with pytest.raises(Refused, match="batch must be from 0"):
+        seen(folder)
+
+
 def test_steps_that_took_no_time_are_refused(tmp_path: Path) -> None:
     with Journal(tmp_path / "journal-0.jsonl", print) as journal:
         journal.write(Header("prepare", "allreduce", 2, 0, "own loop", "SGD", 8, 0))

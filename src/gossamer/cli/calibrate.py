@@ -117,8 +117,8 @@ def _print(runs: Sequence[Seen], found: Calibrated, output: Path, beside: Path) 
     error = found.held_out_error
     said = "three runs or more would tell how far off it is" if error is None else f"off by {error:.1%} in the mean"
     console.print(Text(f"jitter {found.cluster.jitter:.3f}; on runs that it was not fitted to: {said}"))
-    for run in found.silent:
-        console.print(Text(f"{run} does not say whether servers kept its hubs: taken as none", style="bold"))
+    for name in found.silent:
+        console.print(Text(f"{name} does not say whether servers kept its hubs: taken as none", style="bold"))
     console.print(Text(f"written: {output} and {beside}", style="dim"))
 
 

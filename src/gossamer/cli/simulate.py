@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HELP = """Simulate a strategy on a described cluster: seconds, bytes and time to accuracy, each with its interval.
 
-The strategy that trains is timed, without numbers, on up to a million workers. Clusters and workloads are files, or
+The strategy that trains is timed, without numbers, on up to a million workers. Clusters and workloads are files, or \
 ours by name; `gossamer profile` measures a workload of your own.
 
     gossamer simulate --strategy 'allreduce(torus)' --cluster abci --workload resnet50 --workers 2048 --batch 65536

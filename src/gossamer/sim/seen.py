@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from gossamer.parts.refusal import Refused
-from gossamer.records import Header, StepRecord, read
+from gossamer.parts.refusal import Refused, whole
+from gossamer.records import Header, Record, StepRecord, read
 from gossamer.sim.simulate import period
 from gossamer.strategy import AnyStrategy, Staged, parse
 
@@ -48,7 +48,7 @@ class Seen:
 def seen(folder: Path) -> Seen:
     """Read the journals of a run: a folder with journal-0.jsonl and so on, or one such file."""
     paths = [folder] if folder.is_file() else sorted(folder.glob("journal-*.jsonl"))
-    records = [list(read(path)) for path in paths]
+    records = [_records(path) for path in paths]
     headers = [each for found in records for each in found if isinstance(each, Header)]
     if not headers:
         raise Refused(f"{folder} holds no journal", "a folder of `gossamer train`, or one given as --journal")
@@ -60,6 +60,7 @@ def seen(folder: Path) -> Seen:
     if not kept:
         raise Refused(f"{folder}: nobody has done a step", "the journals of a run of some steps")
     header = headers[0]
+    whole(str(folder), "batch", header.batch, 0)
     _calm(folder, headers)
     computes = sorted(record.spans.get("compute", 0.0) for each in kept for record in each)
     steady = max(1e-9, mean(computes[: max(1, int(STEADY * len(computes)))]))
@@ -75,6 +76,15 @@ def seen(folder: Path) -> Seen:
         next((look.scale for each in reversed(kept) for record in each for look in record.noise if look.scale), None),
         _servers(folder, header, len(hosts)), early, encode, decode,
     )  # fmt: skip
+
+
+def _records(path: Path) -> list[Record]:
+    try:
+        return list(read(path))
+    except OSError as error:
+        raise Refused(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:  # it names the file and the line
+        raise Refused(str(error), "a journal as a run has left it") from None
 
 
 def _calm(folder: Path, headers: Sequence[Header]) -> None:
