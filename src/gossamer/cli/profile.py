@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 HELP = """Measure a task on this machine, and write it down as a workload for the simulator.
 
-Forward, backward and update of one worker at several batch sizes, and when in backward each gradient is there. Medians \
-of turns, one process; nothing is exchanged.
+Forward, backward and update of one worker at several batch sizes, and when in backward each gradient is there. \
+Medians of turns, one process; nothing is exchanged.
 
     gossamer profile digits --output digits.toml
 

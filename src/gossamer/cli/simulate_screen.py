@@ -162,4 +162,5 @@ def _notes(answer: Answer, missing: Sequence[str], several: bool) -> None:
     if goal is not None and goal.what:
         console.print(Text.assemble(("goal ", "dim"), goal.what))
     for each in described(question):
-        console.print(Text.assemble((f"{each.kind} ", "dim"), each.title, (f". {each.source}" * bool(each.source), "dim")))
+        source = f". {each.source}" if each.source else ""
+        console.print(Text.assemble((f"{each.kind} ", "dim"), each.title, (source, "dim")))

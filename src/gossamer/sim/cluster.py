@@ -17,7 +17,7 @@ from gossamer.sim.description import Table, made, read
 MODEL = "model"  # what the simulator itself misses, beside what one is unsure of in its parameters
 CODING = ("writing", "reading")  # what only codecs ask for
 LEAST = 1e-6  # of a share and of a speed: far below any machine, and far from where numbers lose their digits
-TOLD = ("single", "writing", "reading", MODEL)  # of which a file may say how sure it is, too
+TOLD = ("single", MODEL)  # of which a file may say how sure it is, too
 FREE = Link(0.0, 0.0)  # a kind of link that is not there, and that nobody uses
 SPREAD = {  # how sure one is of what was read off a label: the logarithm of a likely factor
     "inside.latency": 0.7, "inside.rate": 0.2, "across.latency": 0.7, "across.rate": 0.25, "speed": 0.1, "jitter": 0.7,
