@@ -86,8 +86,10 @@ def read(kind: str, given: str | Path) -> Table:
         return Table(where, tomllib.loads(text))
     except RecursionError:
         raise Refused(f"{where} is not TOML: it is nested too deeply", "a list of lists, at most") from None
-    except ValueError as error:  # a number of thousands of digits is one, too
+    except tomllib.TOMLDecodeError as error:
         raise Refused(f"{where} is not TOML: {error}", "name = value, one a line") from None
+    except ValueError:  # as Python has it for numbers of thousands of digits
+        raise Refused(f"{where} holds a number too long to read", "a number of a few digits") from None
 
 
 def _text(where: str, kind: str, given: str | Path) -> str:

@@ -60,8 +60,8 @@ class Workload:
             raise Refused(f"{where}: tensors are missing: a model without layers exchanges nothing", "tensors = [...]")
         heaviest = max(self.tags, key=lambda tag: tag.bytes)
         if self.nbytes > HEAVIEST:
-            reason = f"{where}: tensors are of {HEAVIEST:.0e} bytes together at most; the largest is {heaviest.name}"
-            raise Refused(f"{reason}, {list(heaviest.shape)}", "fewer or shorter sides")
+            reason = f"{where}: tensors are of {HEAVIEST:.0e} bytes together at most; the largest is {heaviest.name!r}"
+            raise Refused(reason, "fewer or shorter sides")
         if len(self.shares) != len(self.tags) or min(self.shares) < 0 or sum(self.shares) <= 0:
             raise Refused(f"{where}: every tensor has a share of the compute, none below 0, and some above it")
         if not self.batches or len(self.batches) != len(self.seconds):
@@ -114,8 +114,10 @@ class Workload:
         """The same with a noise scale that was measured as the critical batch of its goal."""
         if self.goal is None:
             raise Refused(
-                f"workload {self.name}: a noise scale says nothing without a goal", "[goal] with samples and critical"
+                f"workload {self.name}".strip() + ": a noise scale says nothing without a goal",
+                "[goal] with samples and critical",
             )
+        real("simulate", "noise scale", scale, 0.0, 1e18, open_low=True)
         return replace(self, goal=replace(self.goal, critical=scale))
 
     def pipelined(self, stages: int, pieces: int) -> Workload:
@@ -173,7 +175,10 @@ def _tensors(where: str, rows: object, itemsize: int) -> tuple[tuple[Tag, ...], 
 def _numbers(table: Table, name: str, kind: type | tuple[type, ...]) -> tuple[int, ...]:
     found = table.take(name, needed=True)
     if not isinstance(found, list) or any(isinstance(each, bool) or not isinstance(each, kind) for each in found):
-        raise Refused(f"{table.where}: {name} is a list of numbers, not {told(found)}", f"{name} = [1, 2, 4]")
+        raise Refused(
+            f"{table.where}: {name} is a list of {'whole ' * (kind is int)}numbers, not {told(found)}",
+            f"{name} = [1, 2, 4]",
+        )
     for each in found:
         real(table.where, name, each, 0.0, 1e12)
     return tuple(found)
