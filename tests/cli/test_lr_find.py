@@ -22,6 +22,17 @@ def test_it_finds_a_rate_that_trains_the_digits(tmp_path: Path) -> None:
     assert "falls fastest at a rate of" in ask("lr-find", "--steps", "30").stdout
 
 
+def test_it_tests_the_optimizer_that_a_run_has() -> None:
+    """LARS with the trust it is given; what becomes SGD as that, which it is for most of the run."""
+    words = ("lr-find", "--json", "--steps", "20", "--task-option", "hidden=8")
+    losses = {
+        said: json.loads(ask(*words, "--optimizer", *said.split()).stdout)["losses"]
+        for said in ("lars", "lars --trust 0.01", "rmsprop_to_sgd", "sgd --momentum 0.9")
+    }
+    assert losses["lars"] != losses["lars --trust 0.01"]
+    assert losses["rmsprop_to_sgd"] == pytest.approx(losses["sgd --momentum 0.9"], rel=1e-4)
+
+
 def test_of_a_bowl_it_is_below_what_diverges() -> None:
     """Gradient descent on 5 x^2 diverges beyond a rate of 0.2; the model stays as it was."""
     model = nn.Linear(1, 1, bias=False)

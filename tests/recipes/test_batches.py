@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gossamer.parts.refusal import Refused
 from gossamer.parts.world import World
 from gossamer.recipes import Batches, Portion, Timetable, portion
+from gossamer.recipes.batches import nearest_size
 from gossamer.recipes.recipe import read, written
 from gossamer.tasks import Stream
 
@@ -25,12 +26,31 @@ def test_2176_workers(each: int, total: str) -> None:
 
 @pytest.mark.parametrize(
     ("size", "workers", "most", "share"),
-    [(64, 4, None, Portion(16)), (64, 4, 16, Portion(16)), (64, 4, 8, Portion(8, 2)), (60, 4, 8, Portion(5, 3)),
-     (28, 4, 6, Portion(1, 7)), (2176 * 56, 2176, 32, Portion(28, 2))],
+    [(64, 4, None, Portion(16)), (64, 4, 16, Portion(16)), (64, 4, 8, Portion(16, 2)), (60, 4, 8, Portion(15, 2)),
+     (28, 4, 6, Portion(7, 2)), (2176 * 56, 2176, 32, Portion(56, 2)), (4 * 997, 4, 512, Portion(997, 2))],
 )  # fmt: skip
 def test_workers_meet_a_size(size: int, workers: int, most: int | None, share: Portion) -> None:
+    """In as few pieces as can be, also of a prime share, which are all but equally long."""
     assert portion(size, workers, most) == share
-    assert share.batch * share.times * workers == size
+    assert sum(share.pieces) * workers == size
+    assert max(share.pieces) - min(share.pieces) <= 1 and max(share.pieces) <= (most or size)
+
+
+def test_portions_are_told() -> None:
+    assert [str(each) for each in (Portion(16), Portion(16, 2), Portion(31, 2))] == [
+        "16",
+        "16 (2 x 8)",
+        "31 (2 x 15-16)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("size", "workers", "most", "times", "near"),
+    [(62, 4, 1198, 1, 64), (66, 4, 1198, 1, 68), (10, 4, 1198, 1, 12), (1, 4, 1198, 1, 4), (2000, 4, 1198, 1, 1196),
+     (1000, 4, 1198, 2, 596), (64, 4, 50, 2, 24), (64, 4, 7, 2, 0)],
+)  # fmt: skip
+def test_the_nearest_size_is_one_that_works(size: int, workers: int, most: int, times: int, near: int) -> None:
+    assert nearest_size(size, workers, most, times) == near
 
 
 @pytest.mark.parametrize(
@@ -73,6 +93,17 @@ def test_each_sample_comes_once_per_epoch(plan: tuple[int, list[int], list[float
     for step in range(table.steps):
         epoch = table.epoch(step)
         assert table.size(step) == sizes.at(epoch + 1e-9) == workers * len(heard[step * workers])
+
+
+def test_a_run_that_goes_on_with_other_sizes_reads_what_comes_next() -> None:
+    """Nothing twice, nothing dropped: also with other workers."""
+    before, after = Stream(60, 3, World(4, 1)), Stream(60, 5, World(2, 1))
+    after.begin(3, before.cuts.start(3))
+    heard = [before.indices(member, step).tolist() for step in range(3) for member in range(4)]
+    heard += [after.indices(member, step).tolist() for step in range(3, 11) for member in range(2)]
+    flat = [sample for part in heard for sample in part][:60]
+    assert sorted(flat) == list(range(60))
+    assert len(after.indices(0, 0)) == 5  # whoever looks back further than it goes
 
 
 def test_a_new_size_begins_with_the_first_step_of_its_epoch() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 import torch
 from tests.papers.recipe_oracles import CLOSED
@@ -12,6 +14,7 @@ from gossamer.recipes import (
     Batches,
     Constant,
     Cosine,
+    Cyclic,
     Pace,
     Polynomial,
     Schedule,
@@ -84,8 +87,16 @@ def test_by_the_linear_rule_the_rate_grows_with_the_batch() -> None:
 @pytest.mark.parametrize(
     ("make", "told", "nearest"),
     [
-        (lambda: Warmup(5.0).check(4), "epochs=5 is not over in a run of 4 epochs", "a run of 6 epochs"),
-        (lambda: Pace(Batches(((0, 4),)), Warmup(5.0), 100, 5, 0.1), "not over in a run of 5 epochs", "epochs"),
+        (lambda: Warmup(5.0).check(4), "epochs=5 is not over in a run of 4 epochs", "a run of 5 epochs"),
+        (lambda: Warmup(5.0, then=Steps()).check(4), "epochs=5 is not over in a run of 4", "a run of 81 epochs"),
+        (lambda: Warmup(10.0, then=Steps(), after=True).check(85), "a run of 75 epochs after", "a run of 91 epochs"),
+        (lambda: Warmup(5.0, after=True).check(5), "not over in a run of 5 epochs", "a run of 6 epochs"),
+        (
+            lambda: Pace(Batches(((0, 4), (7.5, 8))), Warmup(5.0), 100, 4, 0.1),
+            "not over in a run of 4",
+            "run of 8 epochs",
+        ),
+        (lambda: Warmup(1e6, after=True).check(5), "not over in a run of 5 epochs", None),
         (lambda: Steps().check(60), "at=80 is not over", "81"),
         (lambda: Steps((3.0, 2.0)), "epochs must rise", "(2.0, 3.0)"),
         (lambda: Stairs(((1.0, 1.0),)), "begins at epoch 0", "stairs="),
@@ -107,9 +118,44 @@ def test_what_cannot_be_is_refused(make: object, told: str, nearest: str | None)
     assert nearest is None or nearest in str(caught.value.nearest)
 
 
+def test_a_warm_up_may_last_as_long_as_the_run() -> None:
+    pace = Pace(Batches(((0, 10),)), Warmup(5.0), 100, 5, 0.1)
+    assert pace.rate(49) == pytest.approx(0.1 * 4.9 / 5)
+    Warmup(90.0 * (7.1 / 90.0)).check(7.1)  # stretched, and off by a rounding
+
+
 def test_a_schedule_of_ones_own() -> None:
     class Halves(Schedule):
         def factor(self, epoch: float, epochs: float) -> float:
             return 0.5 ** int(epoch)
 
     assert Warmup(2.0, 0.0, Halves()).factor(3.5, 9) == 0.125
+
+
+def test_a_plan_has_a_row_for_every_epoch_in_which_anything_changes() -> None:
+    """Goyal's drop at 30 and the end of the warm-up begin rows of their own."""
+    told = Pace(Batches(((0, 50),)), Warmup(5.0, 0.1, Steps()), 1000, 90, 0.1).told()
+    assert [(each.begins, each.ends) for each in told] == [
+        *((e, e + 1) for e in range(5)), (5, 30), (30, 60), (60, 80), (80, 90),
+    ]  # fmt: skip
+    assert [each.steps for each in told] == [20] * 5 + [500, 600, 400, 200]
+    assert told[5].rates == told[5].bounds == (0.1, 0.1) and told[6].rates == pytest.approx((0.01, 0.01))
+    assert len(Pace(Batches(((0, 50),)), Cosine(), 1000, 90, 0.1).told()) == 90
+
+
+@pytest.mark.parametrize(
+    ("epochs", "period", "rows"), [(96, 8.0, 96), (5, 0.5, 5), (1000, 8.0, 112), (9999.5, 8.0, 120)]
+)
+def test_no_peak_is_hidden(epochs: float, period: float, rows: int) -> None:
+    told = Pace(Batches(((0, 50),)), Cyclic(0.1, period), 1000, epochs, 0.12).told()
+    assert len(told) == rows
+    assert max(each.bounds[1] for each in told) == pytest.approx(0.12)
+    assert min(each.bounds[0] for each in told) == pytest.approx(0.012, rel=0.1)
+    assert sum(each.steps for each in told) == epochs * 20
+    for one, other in pairwise(told):
+        assert one.ends == other.begins and one.step + one.steps == other.step
+
+
+def test_a_drop_within_an_epoch_is_told() -> None:
+    (row, _) = Pace(Batches(((0, 10),)), Stairs(((0.0, 1.0), (0.3, 0.1), (0.6, 1.0))), 1000, 2, 0.1).told()
+    assert row.rates == (0.1, 0.1) and row.bounds == pytest.approx((0.01, 0.1))

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    import torch
+
+    from gossamer.recipes import Optimizer
     from gossamer.recipes.find import Range
 
 HELP = """Find a learning rate: train for a hundred steps with a rate that grows, and see where the loss falls fastest.
@@ -28,6 +33,7 @@ def lr_find(
     optimizer: Annotated[str, typer.Option(help="sgd, nesterov, adam, adamw, lars, lamb, ...")] = "sgd",
     momentum: Annotated[float | None, typer.Option(help="Default: 0, and 0.9 for nesterov and lars.")] = None,
     decay: Annotated[float, typer.Option(help="Weight decay.")] = 0.0,
+    trust: Annotated[float, typer.Option(help="LARS's trust coefficient.")] = 0.001,
     batch: Annotated[int, typer.Option(help="Samples of a step.")] = 64,
     low: Annotated[float, typer.Option(help="The first rate.")] = 1e-4,
     high: Annotated[float, typer.Option(help="The last rate.")] = 10.0,
@@ -48,7 +54,7 @@ def lr_find(
     if plot is not None:
         check(plot)
     used = request.MOMENTA.get(optimizer, 0.0) if momentum is None else momentum
-    made = Optimizer(optimizer, 0.1, used, decay)
+    made = Optimizer(optimizer, 0.1, used, decay, trust)
 
     import torch
 
@@ -63,7 +69,7 @@ def lr_find(
         chosen = stream.indices(0, step)
         return built.loss(model, tuple(part[chosen] for part in built.train))[0]
 
-    found = range_test(built.model, made.build, loss_of, low, high, steps)
+    found = range_test(built.model, partial(_built, made), loss_of, low, high, steps)
     if plot is not None:
         _draw(found, plot, f"{task}, {optimizer}, batch {batch}")
     if as_json:
@@ -75,6 +81,14 @@ def lr_find(
     out().print(f"it is lowest at {found.lowest:.3g}; the test ended at {found.rates[-1]:.3g}: {ended}")
     if plot is not None:
         out().print(f"plot: {plot}")
+
+
+def _built(made: Optimizer, held: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+    """As it is over most of a run: what becomes SGD is SGD, as its rate has to suit that."""
+    optimizer = made.build(held)
+    for group in optimizer.param_groups if made.paced else ():
+        group["share"] = 1.0
+    return optimizer
 
 
 def _draw(found: Range, path: Path, title: str) -> None:

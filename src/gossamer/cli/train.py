@@ -69,7 +69,9 @@ def train(
     smoothing: Annotated[
         float, typer.Option(help="Label smoothing: the share of all classes in a target.", rich_help_panel=_WHAT)
     ] = DEFAULTS.smoothing,
-    batch: Annotated[int, typer.Option(help="Samples per worker and step.", rich_help_panel=_WHAT)] = DEFAULTS.batch,
+    batch: Annotated[
+        int | None, typer.Option(help="Samples per worker and step. Default: 16.", rich_help_panel=_WHAT)
+    ] = None,
     precision: Annotated[
         str, typer.Option(help="fp32, bf16 or fp16: of forward and backward.", rich_help_panel=_WHAT)
     ] = DEFAULTS.precision,
@@ -117,6 +119,15 @@ def train(
         int | None,
         typer.Option(help="Samples a worker computes at a time; more are accumulated.", rich_help_panel=_PACE),
     ] = None,
+    accumulate: Annotated[
+        bool,
+        typer.Option(
+            "--accumulate/--no-accumulate",
+            metavar="",
+            help="Whether more than --at-once may be.",
+            rich_help_panel=_PACE,
+        ),
+    ] = DEFAULTS.accumulate,
     epochs: Annotated[
         float | None,
         typer.Option(help="Passes over the data. Default: 40, or less where data is large.", rich_help_panel=_LONG),
@@ -215,7 +226,7 @@ def _run(request: Request, run: Kept | None, where: list[str], as_json: bool) ->
 
     resumed = None
     if run is not None:
-        resumed = train_folder.unfinished(run, request.steps)
+        resumed = train_folder.unfinished(run, request)
     else:
         run = train_folder.make(request.settings.folder, request.settings.strategy)
     with run.keeping(request.settings, where):

@@ -17,7 +17,7 @@ from gossamer.cli.train_settings import NAMES, Settings
 from gossamer.parts.refusal import Refused
 from gossamer.parts.spelling import nearest
 
-KINDS = {dict: "a table", int: "a whole number", float: "a number", str: "text"}
+KINDS = {dict: "a table", bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 MOST = 1 << 20  # bytes: what is longer is no run file
 
 

@@ -10,12 +10,16 @@ from datetime import datetime
 from itertools import count
 from pathlib import Path
 from shlex import quote
+from typing import TYPE_CHECKING
 
 from gossamer.cli.perform import slug
 from gossamer.cli.train_file import written
 from gossamer.cli.train_settings import NEWEST, Settings
 from gossamer.parts.refusal import Refused
 from gossamer.parts.spelling import nearest
+
+if TYPE_CHECKING:
+    from gossamer.cli.train_request import Request
 
 SETTINGS, JOB, CHECKPOINTS = "run.toml", "job.json", "checkpoints"
 
@@ -130,11 +134,12 @@ def found(which: str, under: str) -> Kept:
     raise Refused(f"resume: there is no run {which!r}, here or in {under}", named or _last(runs))
 
 
-def unfinished(run: Kept, steps: int) -> int:
+def unfinished(run: Kept, request: Request) -> int:
     """The step a run goes on from; one that has no step left is refused."""
     last = run.saved[-1] if run.step is None else run.step
-    if last >= steps:
-        raise Refused(f"resume: {run.name} has done its {steps} steps", f"--resume {run.name} --steps {2 * last}")
+    if last >= request.steps:
+        reason = f"resume: {run.name} has done its {request.steps} steps"
+        raise Refused(reason, f"--resume {run.name} {request.longer(last)}")
     return last
 
 

@@ -5,27 +5,26 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from gossamer.cli.screen import aside, out, put_json
 from gossamer.cli.train_file import told_value
 from gossamer.cli.train_folder import Kept
+from gossamer.cli.train_plan import plan, told_plan
 from gossamer.cli.train_play import Ending
 from gossamer.cli.train_request import Request
 from gossamer.cli.train_screen import draw
 from gossamer.cli.train_told import told
 from gossamer.cli.train_verdict import Verdict
 from gossamer.parts.units import told_workers
-from gossamer.recipes import portion
 
 
 def settings(request: Request, as_json: bool) -> None:
     """Every setting, and who said it."""
     said, origins = asdict(request.settings), request.resolved.origins
     if as_json:
-        put_json({"settings": said, "from": dict(origins)})
+        put_json({"settings": said, "from": dict(origins), "plan": told_plan(request)})
         return
     table = Table.grid(padding=(0, 3, 0, 0))
     for name, value in said.items():
@@ -45,26 +44,6 @@ def begin(request: Request, run: Kept, resumed: int | None) -> None:
     aside().print(Text.assemble((said.strategy, "bold cyan"), f"  {what}; {run.name}"))
     if request.pace is not None:
         plan(request, aside())
-
-
-def plan(request: Request, console: Console) -> None:
-    """How rate and batch will go, epoch by epoch."""
-    assert request.pace is not None
-    said = request.settings
-    named = f"recipe {said.recipe}: " if said.recipe is not None else ""
-    smooth = f", labels smoothed by {said.smoothing:g}" if said.smoothing else ""
-    norms = f", norms {said.norms}" if said.norms != "moving" else ""
-    console.print(Text(f"{named}{request.optimizer!r}{smooth}{norms}", style="dim"))
-    table = Table.grid(padding=(0, 3, 0, 0))
-    table.add_row("epochs", "batch", "per worker", "steps", "rate")
-    for each in request.pace.told():
-        share = portion(each.batch, request.world.size, said.at_once)
-        times = f" x {share.times}" * (share.times > 1)
-        first, last = (f"{rate:.4g}" for rate in each.rates)
-        rates = first if first == last else f"{first} -> {last}"
-        row = (f"{each.begins:.1f}-{each.ends:.1f}", f"{each.batch:,}", f"{share.batch:,}{times}", f"{each.steps:,}")
-        table.add_row(*row, rates)
-    console.print(table, style="dim")
 
 
 def end(found: Verdict, ending: Ending, run: Kept, as_json: bool) -> None:

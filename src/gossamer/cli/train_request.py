@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gossamer.cli import request as asked
+from gossamer.cli import train_pace
 from gossamer.cli.train_model import fitted
 from gossamer.cli.train_settings import DEFAULT, Resolved, Settings
 from gossamer.engine.job import FABRICS
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from gossamer.tasks import Task
 
 MOST = 1024  # workers on one host
-EPOCHS, EVALUATIONS, CHECKPOINTS = 40.0, 20, 5  # of a run, where nobody says
+EVALUATIONS, CHECKPOINTS = 20, 5  # of a run, where nobody says
 
 
 @dataclass(frozen=True)
@@ -57,27 +58,30 @@ class Request:
     @property
     def shares(self) -> str:
         """The batch of everybody together, and how it is shared."""
-        each, workers = self.settings.batch, self.world.size
-        if self.pace is None:
-            return f"batch {each * workers} = {workers} x {each}"
-        met = self.pace.check(workers, self.settings.at_once)
-        shares = [f"{share.batch}{f' x {share.times}' * (share.times > 1)}" for share in met]
-        totals = [f"{leg.size:,}" for leg in self.pace.table.legs]
-        return f"batch {' -> '.join(totals)} = {workers} x {' -> '.join(shares)}"
+        sizes = [self.mean_batch * self.world.size] if self.pace is None else [leg.size for leg in self.pace.table.legs]
+        shares = " -> ".join(str(train_pace.share(self.settings, size)) for size in sizes)
+        return f"batch {' -> '.join(f'{size:,}' for size in sizes)} = {self.world.size} x {shares}"
 
     @property
     def mean_batch(self) -> int:
         """Samples of a worker in a step, on the mean."""
         if self.pace is None:
-            return self.settings.batch
+            return train_pace.each(self.settings)
         return round(self.pace.table.read / self.pace.steps / self.world.size)
 
     def epochs(self, steps: float) -> float:
         """How many epochs so many steps are."""
         if self.pace is None:
-            return steps * self.settings.batch * self.world.size / self.samples
+            return steps * self.mean_batch * self.world.size / self.samples
         done = int(steps)
         return self.pace.table.epoch(done) if done < self.pace.steps else self.pace.table.read / self.samples
+
+    def longer(self, done: int) -> str:
+        """What to say for a run twice as long as this one, or as the steps that were done."""
+        if self.pace is None:
+            return f"--steps {2 * max(done, self.steps)}"
+        long = self.pace.epochs if done <= self.pace.steps else self.pace.table.epoch(done)
+        return f"--epochs {ceil(2 * long)}"
 
     def job(self, folder: Path, resume: Path | None) -> TrainJob:
         """What the workers are told."""
@@ -87,14 +91,17 @@ class Request:
 
         names = {each for each in TrainJob.__struct_fields__ if hasattr(self.settings, each)} - {"folder"}
         said = {name: getattr(self.settings, name) for name in names}
-        said |= {"folder": str(folder), "resume": resume and str(resume), "steps": self.steps}
+        said |= {"batch": self.mean_batch, "folder": str(folder), "resume": resume and str(resume), "steps": self.steps}
         return msgspec.convert(said, TrainJob)
 
 
 def check(resolved: Resolved, where: Sequence[str]) -> Request:
     """Refuse whatever would stop the run later; `where` is where a task of the user's own may lie."""
+    _numbers(resolved.settings)
+    train_pace.once(resolved.settings)
     if resolved.settings.recipe is not None:
-        resolved = _by_recipe(resolved, where)
+        resolved = train_pace.by_recipe(resolved, _built(resolved.settings, where).size)
+    resolved = train_pace.sized(resolved)
     said = resolved.settings
     _numbers(said)
     strategy, world = parse(said.strategy), World(said.workers, said.seed)
@@ -112,59 +119,19 @@ def check(resolved: Resolved, where: Sequence[str]) -> Request:
     from gossamer.replica.layout import tags_of
 
     task = _built(filled.settings, where)
-    pace = _pace(filled, task.size)
+    pace = train_pace.pace(filled, optimizer, task.size)
     if pace is None:
-        tasks.Stream(task.size, filled.settings.batch, world)
-    else:
-        pace.check(world.size, said.at_once)
+        tasks.Stream(task.size, train_pace.each(said), world)
     tasks.smoothed(task, said.smoothing)
     Precision(said.precision, said.scale)
     filled = fitted(filled, task, strategy)
     return Request(_length(filled, task.size, pace), strategy, world, optimizer, task.size, tags_of(task.model), pace)
 
 
-def _by_recipe(resolved: Resolved, where: Sequence[str]) -> Resolved:
-    """What a recipe says for the data and workers at hand, wherever nobody says otherwise."""
-    from gossamer.recipes.recipe import named
-
-    said, told = resolved.settings, {name for name, origin in resolved.origins.items() if origin != DEFAULT}
-    _numbers(said)
-    if "steps" in told:
-        raise Refused("train: a recipe counts in epochs", "--epochs instead of --steps")
-    if {"--batch", "--batches"} <= set(resolved.origins.values()):
-        raise Refused("train: --batch and --batches both say how large a step is", "one of them")
-    given: dict[str, Any] = {"base_batch": said.batch * said.workers} if "batch" in told else {}
-    found = named(said.recipe or "", **given, **({"epochs": said.epochs} if said.epochs is not None else {}))
-    if said.epochs is not None and found.epochs != said.epochs and resolved.origins["epochs"].startswith("--"):
-        raise Refused(f"train: the recipe says {found.epochs:g} epochs, and --epochs {said.epochs:g}", "one of them")
-    samples = _built(said, where).size
-    asks = {name: value for name, value in found.settings(samples, said.workers).items() if name not in told}
-    return resolved.filled(asks, dict.fromkeys(asks, f"recipe {said.recipe}"))
-
-
-def _pace(resolved: Resolved, samples: int) -> Pace | None:
-    """How rate and batch go over the run, where anything says that they go at all."""
-    from gossamer.recipes import Pace
-    from gossamer.recipes.recipe import RULES
-
-    said = resolved.settings
-    if said.schedule is None and said.batches is None and said.at_once is None:
-        return None
-    if said.rule not in RULES:
-        raise Refused(f"train: there is no rule {said.rule!r} for the rate", " or ".join(RULES))
-    if said.steps is not None:
-        raise Refused("train: a schedule, and batches, count in epochs", "--epochs instead of --steps")
-    if {"--batch", "--batches"} <= set(resolved.origins.values()):
-        raise Refused("train: --batch and --batches both say how large a step is", "one of them")
-    assert said.rate is not None
-    batches = said.batches or str(said.batch * said.workers)
-    return Pace.of(batches, said.schedule, samples, said.epochs or EPOCHS, said.rate, said.rule)
-
-
 def _numbers(said: Settings) -> None:
-    for name, least, most in (("workers", 1, MOST), ("servers", 0, MOST), ("batch", 1, 10**9), ("keep", 2, 10**6)):
+    for name, least, most in (("workers", 1, MOST), ("servers", 0, MOST), ("keep", 2, 10**6)):
         whole("train", name, getattr(said, name), least, most)
-    for name in ("steps", "evaluate_every", "save_every", "truth", "at_once"):
+    for name in ("batch", "steps", "evaluate_every", "save_every", "truth", "at_once"):
         if getattr(said, name) is not None:
             whole("train", name.replace("_", "-"), getattr(said, name), 1, 10**9)
     if said.epochs is not None:
@@ -210,15 +177,12 @@ def _built(said: Settings, where: Sequence[str]) -> Task:
 def _length(resolved: Resolved, samples: int, pace: Pace | None) -> Resolved:
     """Steps, and how many lie between evaluations and between checkpoints."""
     said, found, why = resolved.settings, dict[str, Any](), dict[str, str]()
-    steps = said.steps if pace is None else pace.steps
-    if steps is None:
-        epochs = said.epochs or EPOCHS
-        steps = ceil(epochs * samples / (said.batch * said.workers))
-        if said.epochs is None and steps * said.workers > asked.TURNS:
-            steps, why["steps"] = ceil(asked.TURNS / said.workers), f"{DEFAULT}: {asked.TURNS:,} of all workers"
-        else:
-            why["steps"] = f"{resolved.origins['epochs']}: {epochs:g} epochs of {samples:,} samples"
+    if pace is None:
+        steps, why["steps"] = train_pace.length(resolved, samples)
         found["steps"] = steps
+    else:
+        steps, found["steps"] = pace.steps, None
+        why |= {} if said.steps is None else {"steps": f"{resolved.origins['steps']}: in epochs from here on"}
     for name, times in (("evaluate_every", EVALUATIONS), ("save_every", CHECKPOINTS)):
         if getattr(said, name) is None:
             found[name], why[name] = ceil(steps / times), f"{DEFAULT}: {times} times"

@@ -8,7 +8,7 @@ from typing import Any
 
 DEFAULT = "default"
 NEWEST = "newest"  # the run that --resume means where it names none
-APART = {"epochs": "steps", "steps": "epochs"}  # both say how long
+APART = {"epochs": "steps", "steps": "epochs", "batch": "batches", "batches": "batch"}  # both say the same
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Settings:
     momentum: float | None = None
     decay: float = 0.0
     clip: float | None = None
-    batch: int = 16
+    batch: int | None = None
     epochs: float | None = None
     steps: int | None = None
     target: float = 0.97
@@ -45,6 +45,7 @@ class Settings:
     smoothing: float = 0.0
     trust: float = 0.001
     at_once: int | None = None
+    accumulate: bool = True
     precision: str = "fp32"
     scale: float = 0.0
     norms: str = "moving"
@@ -70,7 +71,7 @@ class Resolved:
 
 
 def resolve(*sources: tuple[str, Mapping[str, Any]]) -> Resolved:
-    """Each source is a name and what it says; a later one overrides an earlier, and its steps also the epochs of it."""
+    """Each source is a name and what it says; a later one overrides an earlier, by another name too."""
     values: dict[str, Any] = {}
     origins = dict.fromkeys(NAMES, DEFAULT)
     for origin, said in sources:

@@ -6,12 +6,17 @@ from collections.abc import Iterable
 
 from msgspec.structs import asdict
 
+from gossamer.cli.train_pace import each
+from gossamer.cli.train_request import Request
+from gossamer.cli.train_settings import Settings
 from gossamer.cli.train_verdict import Verdict
 from gossamer.parts.payload import Payload
 from gossamer.parts.units import told_rate, told_seconds
+from gossamer.recipes import Batches
+from gossamer.recipes.recipe import read, written
 from gossamer.records import Event
 from gossamer.records.summary import Slow
-from gossamer.strategy import AnyStrategy, slots
+from gossamer.strategy import slots
 
 BUSY, STARVED, LAGGING = 0.30, 0.20, 0.25  # shares of a step: of exchange, of data, and of one member's delay
 
@@ -62,19 +67,27 @@ def advice(found: Verdict) -> str | None:
         late = told_seconds(slow.seconds - slow.usual)
         return f"member {slow.member} is late by {late} a step: find out why, or do not wait: --strategy gossip_pull"
     if found.exchange > BUSY and found.request.world.size > 1:
-        return f"{found.exchange:.0%} of a step is exchange: {_less(found.request.strategy, settings.batch)}"
+        return f"{found.exchange:.0%} of a step is exchange: {_less(found.request)}"
     if found.to_target is None and found.last is not None and found.best is found.last:
-        more = f"--resume {found.folder.name} --steps {2 * found.request.steps}"
+        more = f"--resume {found.folder.name} {found.request.longer(0)}"
         return f"{settings.target:g} is not reached and accuracy still grows: {more}"
     return None
 
 
-def _less(strategy: AnyStrategy, batch: int) -> str:
+def _less(request: Request) -> str:
     """How to exchange less often, or more at a time."""
-    every = max(exchange.synchrony.every for exchange in slots(strategy))
-    gradients = all(exchange.payload is Payload.GRADIENTS and not exchange.hub for exchange in slots(strategy))
+    every = max(exchange.synchrony.every for exchange in slots(request.strategy))
+    gradients = all(ex.payload is Payload.GRADIENTS and not ex.hub for ex in slots(request.strategy))
     seldom = f"every {2 * every} steps, or " if every > 1 else "--strategy 'local_sgd(every=8)', or "
-    return f"{seldom if gradients or every > 1 else ''}--batch {2 * batch}"
+    return f"{seldom if gradients or every > 1 else ''}{_larger(request.settings)}"
+
+
+def _larger(said: Settings) -> str:
+    """Steps of twice as many samples, in the words in which they were said."""
+    if said.batches is None:
+        return f"--batch {2 * each(said)}"
+    twice = Batches(tuple((start, 2 * size) for start, size in read(said.batches).sizes))
+    return f"--batches {written(twice)!r}"
 
 
 def told(found: Verdict) -> dict[str, object]:

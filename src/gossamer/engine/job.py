@@ -42,7 +42,8 @@ class TrainJob(msgspec.Struct, frozen=True):
 
     `batches` says the samples of a step, of all workers, by epoch, instead of `batch`; `schedule` how the rate
     goes, and `rule` what it does where the batch changes; forward and backward run in
-    `precision`, the loss of fp16 times `scale` (0: dynamic); a worker computes at most `at_once` samples at a time.
+    `precision`, the loss of fp16 times `scale` (0: dynamic); a worker computes at most `at_once` samples at a time, and
+    more of them only where it may `accumulate`. With `epochs` the run has a pace, without it is `steps` alike.
     `norms`: statistics of batch norm (moving, fresh, shared); `decays`: all or weights; `zero_gamma`: the class of the
     residual blocks whose last gamma begins at 0.
     `resume` is the folder of the checkpoints to go on from, at the newest, or one of them.
@@ -75,6 +76,7 @@ class TrainJob(msgspec.Struct, frozen=True):
     rule: str = "linear"
     smoothing: float = 0.0
     at_once: int | None = None
+    accumulate: bool = True
     precision: str = "fp32"
     scale: float = 0.0
     norms: str = "moving"

@@ -25,11 +25,13 @@ from gossamer.engine.lost import MemberLost
 from gossamer.engine.norms import shared_norms
 from gossamer.engine.shared import kernel
 from gossamer.engine.statistics import Statistics
+from gossamer.parts.refusal import Refused
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
-from gossamer.recipes import Optimizer, Pace, portion
+from gossamer.recipes import Batches, Optimizer, Pace, portion
 from gossamer.recipes.norms import decayed, parts_called, zero_last_gamma
 from gossamer.recipes.precision import LossScale, Precision
+from gossamer.recipes.recipe import read
 from gossamer.records import Evaluation, Event, Header, Journal, StepRecord
 from gossamer.replica.local import drawing
 from gossamer.replica.states import rates, set_rates
@@ -66,16 +68,15 @@ class Training:
         self.began = time.perf_counter()
         self.session.watches.append(self._note)
         self.session.events.append(self._event)
-        same = {"task": job.task, "options": job.options, "optimizer": job.optimizer, "batches": job.batches}
-        same["decays"] = job.decays
+        same = {"task": job.task, "options": job.options, "optimizer": job.optimizer, "decays": job.decays}
         kept = Path(job.folder) / "checkpoints"
         self.checkpoints = Checkpoints(self.session, [self.model], kept, job.keep, same, self.session.say)
 
     def run(self) -> None:
         """Train, look at the average now and then, keep checkpoints."""
-        if self.job.resume is not None:
-            self._resume()
         with self.journal:
+            if self.job.resume is not None:
+                self._resume()
             self.journal.write(self._header())
             while (step := self.course.step) < self.job.steps:
                 self._step(step)
@@ -94,17 +95,32 @@ class Training:
                     raise
                 self.session.say(f"step {step} is not evaluated: {lost}", aloud=False)
         if saves:
-            self.checkpoints.save(step, beside=self.scaler.state_dict())
+            self.checkpoints.save(step, beside={**self.scaler.state_dict(), **self._read(step)})
         self.course.rested()
 
     def _resume(self) -> None:
         """Go on from a checkpoint, with the rates that this job says."""
         said, chosen = rates(self.optimizer), Path(self.job.resume or "")
         step = step_of(chosen)
-        _, scale = self.checkpoints.load(step, root=chosen if step is None else chosen.parent)
-        if scale and self.precision.kind == "fp16":
-            self.scaler.load_state_dict(scale)
+        step, beside = self.checkpoints.load(step, root=chosen if step is None else chosen.parent)
+        if "scale" in beside and self.precision.kind == "fp16":
+            self.scaler.load_state_dict(beside)
+        if "sample" in beside:  # of one that a version before wrote nobody knows
+            self._go_on(step, beside["sample"], beside["batches"])
         set_rates(self.optimizer, said)
+
+    def _read(self, step: int) -> dict[str, object]:
+        """What a checkpoint says of the stream: the sample that comes next, and the sizes of steps so far."""
+        total = self.stream.cuts.size(step)
+        return {"sample": self.stream.cuts.start(step), "batches": self.job.batches or str(total)}
+
+    def _go_on(self, step: int, sample: int, batches: str) -> None:
+        """No sample is dropped, none comes twice: a run without a pace goes on where it was, another must be there."""
+        if self.pace is None:
+            self.stream.begin(step, sample)
+        elif (here := self.pace.table.start(step)) != sample:
+            reason = f"step {step:,} begins with sample {sample:,} there, with {here:,} here: steps had other sizes"
+            raise Refused(f"load: {reason}", f"--batches {batches!r}")
 
     def _step(self, step: int) -> None:
         member, device = self.place.member, next(self.model.parameters()).device
@@ -122,9 +138,10 @@ class Training:
                 loss, _, _ = self.task.loss(self.model, batch)
             if number == len(parts):
                 self._suffer(step)
+            share = len(rows) / len(indices)  # so that all pieces together have the gradient of the whole
             with nullcontext() if number == len(parts) else self.session.no_sync():
-                self.scaler.backward(loss / len(parts) if len(parts) > 1 else loss)
-            self.loss += loss.item() / len(parts)
+                self.scaler.backward(loss * share if len(parts) > 1 else loss)
+            self.loss += loss.item() * share
         if self.job.clip is not None and not self.course.deferred:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.job.clip)
         self._update(step)
@@ -144,8 +161,8 @@ class Training:
         """A step's samples, in pieces that are computed one after the other."""
         if self.pace is None:
             return [indices]
-        share = portion(self.pace.table.size(step), self.world.size, self.job.at_once)
-        return list(indices.split_with_sizes([share.batch] * share.times))
+        share = portion(self.pace.table.size(step), self.world.size, self.job.at_once, self.job.accumulate)
+        return list(indices.split_with_sizes(share.pieces))
 
     def _tell_size(self, step: int, pace: Pace) -> None:
         """A step that is larger or smaller than the last one is an event."""
@@ -180,12 +197,6 @@ class Training:
             self.job.batch, self.job.steps, settings,
         )  # fmt: skip
 
-    def _epochs(self, steps: int, size: int) -> float:
-        """How many epochs so many steps of each of `size` members are."""
-        if self.pace is None:
-            return steps * size * self.job.batch / self.task.size
-        return (self.pace.table.start(steps - 1) + self.pace.table.size(steps - 1)) / self.task.size
-
     def _evaluate(self) -> None:
         """The exact average on held-out data, of which each member looks at its share."""
         strands = self.course.strands
@@ -203,7 +214,7 @@ class Training:
         sums = (mean(met.fabric, torch.tensor(mine, dtype=torch.float64)) * size).tolist()
         if place == 0:
             steps, (total, correct, count, apart, norm) = self.course.step, sums
-            epochs = self._epochs(steps, size)
+            epochs = self.stream.cuts.start(steps) / self.task.size
             self.journal.write(
                 Evaluation(time.perf_counter() - self.began, steps * size, epochs, total / count, correct / count,
                            (apart / max(norm, 1e-300)) ** 0.5)
@@ -221,10 +232,9 @@ def _normed(task: Task, job: TrainJob, place: Place) -> Task:
 
 def _pace(job: TrainJob, samples: int) -> Pace | None:
     """How rate and batch go over the run, if they do."""
-    if job.schedule is None and job.batches is None and job.at_once is None:
+    if job.epochs is None:
         return None
-    assert job.epochs is not None
-    batches = job.batches or str(job.batch * job.workers)
+    batches = Batches(((0.0, job.batch * job.workers),)) if job.batches is None else read(job.batches)
     return Pace.of(batches, job.schedule, samples, job.epochs, job.rate, job.rule)
 
 

@@ -13,6 +13,7 @@ from math import ceil
 
 from gossamer.parts.refusal import Refused, real, whole
 from gossamer.parts.value import Value
+from gossamer.recipes.schedule import long_enough
 
 MOST = 10**9
 
@@ -36,13 +37,31 @@ class Batches(Value):
         """Samples of a step that begins at `epoch`."""
         return [size for start, size in self.sizes if epoch >= start][-1]
 
+    def misses(self, epochs: float) -> str | None:
+        """What of it does not come in a run of so many epochs."""
+        last = self.sizes[-1][0]
+        return f"Batches: a size begins at epoch {last:g} of a run of {epochs:g}" if last >= epochs else None
+
 
 @dataclass(frozen=True)
 class Portion:
-    """How workers meet a size: each has `batch` samples at a time, `times` times before it steps."""
+    """How a worker meets a size: it has `each` samples, in `times` pieces, the gradients of which it adds up."""
 
-    batch: int
+    each: int
     times: int = 1
+
+    @property
+    def pieces(self) -> list[int]:
+        """The samples of each piece: they differ by one at most, the longer ones come first."""
+        least, longer = divmod(self.each, self.times)
+        return [least + 1] * longer + [least] * (self.times - longer)
+
+    def __str__(self) -> str:
+        """`16`, `16 (2 x 8)`, `31 (2 x 15-16)`."""
+        if self.times == 1:
+            return f"{self.each:,}"
+        sizes = sorted(set(self.pieces))
+        return f"{self.each:,} ({self.times} x {'-'.join(f'{size:,}' for size in sizes)})"
 
 
 def portion(size: int, workers: int, most: int | None = None, accumulate: bool = True) -> Portion:
@@ -50,8 +69,8 @@ def portion(size: int, workers: int, most: int | None = None, accumulate: bool =
     whole("batch", "workers", workers, 1)
     each, left = divmod(size, workers)
     if left or not each:
-        fits = max(workers, round(size / workers) * workers)
-        raise Refused(f"a batch of {size:,} cannot be shared by {workers:,} workers", f"{fits:,}")
+        reason = f"a batch of {size:,} cannot be shared by {workers:,} workers"
+        raise Refused(reason, f"{nearest_size(size, workers):,}")
     if most is None or each <= most:
         return Portion(each)
     if not accumulate:
@@ -59,8 +78,13 @@ def portion(size: int, workers: int, most: int | None = None, accumulate: bool =
             f"a batch of {size:,} on {workers:,} workers is {each:,} for each, and {most:,} is the most at a time",
             f"{most * workers:,}, or accumulation",
         )
-    times = next(t for t in range(ceil(each / most), each + 1) if each % t == 0)
-    return Portion(each // times, times)
+    return Portion(each, ceil(each / most))
+
+
+def nearest_size(size: int, workers: int, most: int = MOST, times: int = 1) -> int:
+    """The size nearest to `size` that workers can share, and so many `times` of it no more than `most`; 0: none is."""
+    each = (2 * size + workers) // (2 * workers)
+    return min(max(1, each), most // (times * workers)) * workers
 
 
 @dataclass(frozen=True)
@@ -79,12 +103,7 @@ class Timetable:
     def __init__(self, batches: Batches, samples: int, epochs: float) -> None:
         whole("batches", "samples", samples, 1)
         real("batches", "epochs", epochs, 0.0, 1e6, open_low=True)
-        last_start = batches.sizes[-1][0]
-        if last_start >= epochs:
-            raise Refused(
-                f"Batches: a size begins at epoch {last_start:g} of a run of {epochs:g}",
-                f"a run of {last_start + 1:g} epochs",
-            )
+        long_enough(batches.misses, epochs)
         largest = max(size for _, size in batches.sizes)
         if largest > samples:
             raise Refused(f"Batches: a step of {largest:,} samples, and there are {samples:,}", f"{samples:,}")

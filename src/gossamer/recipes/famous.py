@@ -14,6 +14,7 @@ from gossamer.recipes.schedule import SLOW_START, Polynomial, Stairs, Steps, War
 def goyal(base_batch: int = 0, epochs: float = 90.0, rate: float = 0.1, warmup: float = 5.0) -> Recipe:
     """Facebook's hour: linear scaling, warm-up per iteration over 5 epochs, a tenth of the rate at 30, 60 and 80."""
     e = _stretched(epochs)
+    real("goyal", "warmup", warmup, 0.0, 90.0)
     then = Steps((30.0 * e, 60.0 * e, 80.0 * e), 0.1)
     return Recipe(
         Optimizer("nesterov", rate, 0.9, 1e-4), Warmup(warmup * e, 256 / 8192, then), epochs, 256, 8192, base_batch
@@ -66,6 +67,7 @@ def sony(
     """Sony's 122 seconds: LARS, label smoothing, a batch that doubles when `grow` of the run is over, and batch norm
     without moving averages."""
     e = _stretched(epochs)
+    real("sony", "grow", grow, 0.01, 0.99)
     return Recipe(
         Optimizer("lars", rate, 0.9, 5e-5, trust), Warmup(5.0 * e, 0.0, Polynomial(2.0)), epochs, 0, 34816, base_batch,
         ((0.0, 1), (grow * epochs, 2)), "constant", smoothing, "half", "fresh",

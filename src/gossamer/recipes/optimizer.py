@@ -82,6 +82,11 @@ class Optimizer(Value):
         return b"[]"
 
     @property
+    def paced(self) -> bool:
+        """Whether its step changes with the moment of the run, whatever the rate does."""
+        return self.name == "rmsprop_to_sgd"
+
+    @property
     def elementwise(self) -> bool:
         """Whether a step of one number depends on its own past alone."""
         return self.name not in BY_TENSOR

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import ceil
 from typing import TYPE_CHECKING
 
-from gossamer.recipes.batches import Batches, Portion, Timetable, portion
-from gossamer.recipes.recipe import read, schedule_of
-from gossamer.recipes.schedule import Constant, Schedule
+from gossamer.recipes.batches import Batches, Timetable
+from gossamer.recipes.recipe import schedule_of
+from gossamer.recipes.schedule import Constant, Schedule, long_enough
 
 if TYPE_CHECKING:
     import torch
@@ -18,9 +17,13 @@ if TYPE_CHECKING:
 CENTER, PERIOD = 1 / 9, 1 / 18  # of the run: where RMSprop becomes SGD (PFN: around epoch 10 of 90, over 5)
 
 
+LOOKS = 1000  # at the rate in a passage: in one of more steps, evenly spread
+
+
 @dataclass(frozen=True)
 class Passage:
-    """Epochs of one batch: the first step, the epochs, samples of a step, and the rate at its begin and at its end."""
+    """Epochs of one batch: the first step, the epochs, samples of a step; the rate at its begin and at its end, and the
+    least and the greatest in it."""
 
     step: int
     steps: int
@@ -28,6 +31,12 @@ class Passage:
     ends: float
     batch: int
     rates: tuple[float, float]
+    bounds: tuple[float, float]
+
+    def joined(self, other: Passage) -> Passage | None:
+        """With the one after it, if nothing changes from its begin to the other's end."""
+        same = self.batch == other.batch and self.bounds == other.bounds and self.bounds[0] == self.bounds[1]
+        return replace(self, steps=self.steps + other.steps, ends=other.ends) if same else None
 
 
 class Pace:
@@ -36,17 +45,17 @@ class Pace:
     def __init__(
         self, batches: Batches, schedule: Schedule, samples: int, epochs: float, rate: float, rule: str = "linear"
     ) -> None:
-        schedule.check(epochs)
+        long_enough(lambda long: schedule.misses(long) or batches.misses(long), epochs)
         self.table, self.schedule, self.epochs = Timetable(batches, samples, epochs), schedule, epochs
         self._rate, self._rule, self._first = rate, rule, batches.sizes[0][1]
 
     @classmethod
     def of(
-        cls, batches: str, schedule: str | None, samples: int, epochs: float, rate: float, rule: str = "linear"
+        cls, batches: Batches, schedule: str | None, samples: int, epochs: float, rate: float, rule: str = "linear"
     ) -> Pace:
-        """The one that a run's settings, as texts, stand for."""
+        """The one with the schedule that a text stands for."""
         said = Constant() if schedule is None else schedule_of(schedule)
-        return cls(read(batches), said, samples, epochs, rate, rule)
+        return cls(batches, said, samples, epochs, rate, rule)
 
     @property
     def steps(self) -> int:
@@ -67,25 +76,31 @@ class Pace:
 
                 group["share"] = sgd_share(self.table.epoch(step), CENTER * self.epochs, PERIOD * self.epochs)
 
-    def check(self, workers: int, most: int | None, accumulate: bool = True) -> list[Portion]:
-        """How workers meet each size; refuses what they cannot meet."""
-        return [portion(leg.size, workers, most, accumulate) for leg in self.table.legs]
+    def told(self, rows: int = 120) -> list[Passage]:
+        """The run epoch by epoch, in one passage where nothing changes; of a run that would have more than so many
+        rows, several epochs to each."""
+        found = self._passages(max(1, ceil(self.epochs / (10 * rows))))
+        return found if len(found) <= rows else self._passages(ceil(self.epochs / rows))
 
-    def told(self, rows: int = 12) -> Iterator[Passage]:
-        """The run, epoch by epoch, or in about so many pieces, none of which has two sizes."""
-        every = max(1, ceil(self.epochs / rows))
-        marks = {self.table.legs[0].first, self.steps, *(s.first for s in self.table.legs)}
-        edge = 0.0
-        while edge < self.epochs:
-            marks.add(self._step_at(edge))
-            edge += every
-        ordered = sorted(marks)
-        for first, last in pairwise(ordered):
-            ends = self.table.epoch(last) if last < self.steps else self.table.read / self.table.samples
-            yield Passage(
-                first, last - first, self.table.epoch(first), ends, self.table.size(first),
-                (self.rate(first), self.rate(last - 1)),
-            )  # fmt: skip
+    def _passages(self, every: int) -> list[Passage]:
+        marks = {self.steps, *(leg.first for leg in self.table.legs)}
+        marks |= {self._step_at(float(edge)) for edge in range(0, ceil(self.epochs), every)}
+        found = list[Passage]()
+        for first, last in pairwise(sorted(marks)):
+            passage = self._passage(first, last)
+            joined = found[-1].joined(passage) if found else None
+            if joined is not None:
+                found.pop()
+            found.append(joined or passage)
+        return found
+
+    def _passage(self, first: int, last: int) -> Passage:
+        """The steps from one to before another."""
+        rates = [self.rate(step) for step in range(first, last - 1, ceil((last - first) / LOOKS))]
+        rates.append(self.rate(last - 1))
+        begins, ends = (self.table.start(step) / self.table.samples for step in (first, last))
+        size, bounds = self.table.size(first), (min(rates), max(rates))
+        return Passage(first, last - first, begins, ends, size, (rates[0], rates[-1]), bounds)
 
     def _step_at(self, epoch: float) -> int:
         """The first step that begins at `epoch` or later."""

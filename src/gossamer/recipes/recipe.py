@@ -13,10 +13,10 @@ from typing import Any
 from gossamer.parts.refusal import Refused, kind, real, whole
 from gossamer.parts.spelling import nearest
 from gossamer.parts.value import Value
-from gossamer.recipes.batches import Batches, Timetable
+from gossamer.recipes.batches import Batches, nearest_size
 from gossamer.recipes.optimizer import Optimizer
 from gossamer.recipes.published import IMAGES
-from gossamer.recipes.schedule import Schedule
+from gossamer.recipes.schedule import Schedule, long_enough
 
 LEAST = 8  # samples for each worker, where the published share of the data would be fewer
 RULES = ("linear", "constant")  # what the rate does where the batch changes
@@ -55,26 +55,28 @@ class Recipe(Value):
         for name, words in (("norms", NORMS), ("decays", DECAYS)):
             if getattr(self, name) not in words:
                 raise Refused(f"recipe: there are no {name} {getattr(self, name)!r}", " or ".join(words))
-        self.schedule.check(self.epochs)
+        long_enough(lambda epochs: self.schedule.misses(epochs) or self.sizes(1).misses(epochs), self.epochs)
+
+    def sizes(self, first: int) -> Batches:
+        """The batches of a run that begins with `first` samples a step."""
+        return Batches(tuple((epoch, times * first) for epoch, times in self.batches))
 
     def first(self, samples: int, workers: int) -> int:
         """The batch that a run over so many samples, on so many workers, begins with."""
         if self.base_batch:
             return self.base_batch
-        share = round(samples * self.published / IMAGES / workers) * workers
-        return max(LEAST * workers, share)
+        share = max(LEAST * workers, round(samples * self.published / IMAGES / workers) * workers)
+        return nearest_size(share, workers, samples, max(times for _, times in self.batches)) or share
 
     def settings(self, samples: int, workers: int) -> dict[str, Any]:
         """What it comes to, as the settings of a run."""
         first = self.first(samples, workers)
-        sizes = Batches(tuple((epoch, times * first) for epoch, times in self.batches))
-        Timetable(sizes, samples, self.epochs)
         rate = self.optimizer.rate * first / self.per if self.per else self.optimizer.rate
         return {
             "strategy": self.strategy, "optimizer": self.optimizer.name, "rate": rate,
             "momentum": self.optimizer.momentum, "decay": self.optimizer.decay, "trust": self.optimizer.trust,
-            "schedule": repr(self.schedule), "batches": written(sizes), "rule": self.rule, "epochs": self.epochs,
-            "smoothing": self.smoothing, "norms": self.norms, "decays": self.decays,
+            "schedule": repr(self.schedule), "batches": written(self.sizes(first)), "rule": self.rule,
+            "epochs": self.epochs, "smoothing": self.smoothing, "norms": self.norms, "decays": self.decays,
         }  # fmt: skip
 
 

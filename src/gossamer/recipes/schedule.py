@@ -7,6 +7,8 @@ the rate that the run would have at its height, after linear scaling and warm-up
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from math import cos, pi
@@ -18,6 +20,8 @@ from gossamer.parts.value import Value
 if TYPE_CHECKING:
     import torch
 
+LONGEST = 10**6  # epochs of a run
+
 
 class Schedule(ABC, Value):
     """The factor of the rate at each moment of a run."""
@@ -26,8 +30,13 @@ class Schedule(ABC, Value):
     def factor(self, epoch: float, epochs: float) -> float:
         """At `epoch` (from 0, a fraction of one within it) of a run of `epochs`."""
 
+    def misses(self, epochs: float) -> str | None:
+        """What of it does not come in a run of so many epochs, if anything."""
+        return None
+
     def check(self, epochs: float) -> None:
         """Refuse a run too short for it."""
+        long_enough(self.misses, epochs)
 
     def scheduler(
         self, optimizer: torch.optim.Optimizer, steps_per_epoch: int, epochs: float
@@ -61,8 +70,8 @@ class Steps(Schedule):
     def factor(self, epoch: float, epochs: float) -> float:
         return float(self.by ** sum(epoch >= each for each in self.at))
 
-    def check(self, epochs: float) -> None:
-        _fits("Steps", "at", self.at[-1], epochs)
+    def misses(self, epochs: float) -> str | None:
+        return _not_over("Steps", "at", self.at[-1], epochs) if self.at[-1] >= epochs else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,8 +93,9 @@ class Stairs(Schedule):
     def factor(self, epoch: float, epochs: float) -> float:
         return [factor for start, factor in self.stairs if epoch >= start][-1]
 
-    def check(self, epochs: float) -> None:
-        _fits("Stairs", "stairs", self.stairs[-1][0], epochs)
+    def misses(self, epochs: float) -> str | None:
+        last = self.stairs[-1][0]
+        return _not_over("Stairs", "stairs", last, epochs) if last >= epochs else None
 
 
 @dataclass(frozen=True, repr=False)
@@ -177,9 +187,12 @@ class Warmup(Schedule):
         end = self.then.factor(self.epochs - past, epochs - past)
         return self.start + (end - self.start) * epoch / self.epochs
 
-    def check(self, epochs: float) -> None:
-        _fits("Warmup", "epochs", self.epochs, epochs)
-        self.then.check(epochs - (self.epochs if self.after else 0.0))
+    def misses(self, epochs: float) -> str | None:
+        rest = epochs - self.epochs
+        if rest < -1e-9 * epochs or (self.after and rest <= 0):  # a stretched moment is a rounding off
+            return _not_over("Warmup", "epochs", self.epochs, epochs)
+        said = self.then.misses(rest if self.after else epochs)
+        return f"{said} after a warm-up of {self.epochs:g}" if said and self.after else said
 
 
 def scaled(rate: float, batch: int, base: int = 256) -> float:
@@ -200,12 +213,16 @@ def _rising(owner: str, epochs: tuple[float, ...]) -> None:
         raise Refused(f"{owner}: epochs must rise, not {epochs}", repr(tuple(sorted(set(epochs)))))
 
 
-def _fits(owner: str, name: str, last: float, epochs: float) -> None:
-    if last >= epochs:
-        raise Refused(
-            f"{owner}: {name}={last:g} is not over in a run of {epochs:g} epochs",
-            f"a run of {last + 1:g} epochs, or {name} below {epochs:g}",
-        )
+def _not_over(owner: str, name: str, last: float, epochs: float) -> str:
+    return f"{owner}: {name}={last:g} is not over in a run of {epochs:g} epochs"
+
+
+def long_enough(misses: Callable[[float], str | None], epochs: float) -> None:
+    """Refuse a run of so many epochs in which anything is missed; the nearest has as many whole ones as it takes."""
+    reason = misses(epochs)
+    if reason is not None:
+        least = 1 + bisect_left(range(1, LONGEST + 1), True, key=lambda long: misses(long) is None)
+        raise Refused(reason, f"a run of {least} epochs" if least <= LONGEST else None)
 
 
 SLOW_START = Stairs(((0.0, 0.5), (40.0, 0.075), (70.0, 0.01), (85.0, 0.001)))  # PFN's, for 90 epochs, as we remember it

@@ -6,6 +6,7 @@ sample comes once per epoch and no batch is ever short.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
 
@@ -27,9 +28,26 @@ class Cuts(Protocol):
         """The samples of a step, of all workers together."""
 
 
+@dataclass(frozen=True)
+class Even:
+    """Steps of `total` samples; the one numbered `step` begins with `sample`, whatever those before it had."""
+
+    total: int
+    step: int = 0
+    sample: int = 0
+
+    def start(self, step: int) -> int:
+        """Never before the first sample, however a look back goes."""
+        return max(0, self.sample + (step - self.step) * self.total)
+
+    def size(self, step: int) -> int:
+        """Always the same."""
+        return self.total
+
+
 class Stream:
-    """Sample (step x workers + member) x batch onwards belongs to (member, step), unless steps are told to be cut
-    otherwise; then each member has its share of every step, in order."""
+    """Each member has its share of every step, in order: sample (step x workers + member) x batch onwards belongs to
+    (member, step), unless `cuts` says otherwise."""
 
     def __init__(self, size: int, batch: int, world: World, cuts: Cuts | None = None) -> None:
         whole("stream", "batch", batch, 1)
@@ -41,16 +59,17 @@ class Stream:
                 if world.size <= size
                 else f"{most} worker{'s' * (most > 1)} with a batch of {min(batch, size)}",
             )
-        self.size, self.batch, self.world, self._cuts = size, batch, world, cuts
+        self.size, self.world, self.cuts = size, world, cuts or Even(batch * world.size)
         self._epoch = lru_cache(maxsize=16)(self._shuffled)
+
+    def begin(self, step: int, sample: int) -> None:
+        """Go on with this step at this sample, evenly from there on: earlier ones may have had other sizes."""
+        self.cuts = Even(self.cuts.size(step), step, sample)
 
     def indices(self, member: int, step: int) -> Tensor:
         """The samples of this member at this step, of its own count of steps."""
-        count, start = self.batch, (step * self.world.size + member) * self.batch
-        if self._cuts is not None:
-            count = self._cuts.size(step) // self.world.size
-            start = self._cuts.start(step) + member * count
-        epoch, place = divmod(start, self.size)
+        count = self.cuts.size(step) // self.world.size
+        epoch, place = divmod(self.cuts.start(step) + member * count, self.size)
         found = self._epoch(epoch)[place : place + count]
         if len(found) < count:
             found = torch.cat([found, self._epoch(epoch + 1)[: count - len(found)]])
