@@ -119,6 +119,15 @@ def test_an_option_overrides_what_a_file_says_by_another_name() -> None:
     assert (found["settings"]["batches"], found["settings"]["batch"]) == (None, 8)
 
 
+def test_a_run_of_an_older_version_goes_on() -> None:
+    """It wrote a batch beside batches."""
+    run = make("runs", "allreduce")
+    run.settings.write_text('batch = 16\nbatches = "0:64"\nepochs = 2.0\n')
+    (run.checkpoints / "step-5").mkdir(parents=True)
+    (run.checkpoints / "step-5" / "manifest.json").write_text("{}")
+    assert told("train", "--dry-run", "--resume", run.name)["settings"]["batches"] == "0:64"
+
+
 def test_accumulation_may_be_off() -> None:
     words = ("train", "--dry-run", "--batches", "0:64", "--at-once", "8")
     assert "64 = 4 x 16 (2 x 8)" in ask(*words).stdout

@@ -20,6 +20,7 @@ from gossamer.records.tally import Tally
 from gossamer.tasks import build
 
 USUAL = {"compute": 0.006, "encode": 0.0, "send": 0.0005, "wait": 0.001, "decode": 0.0, "data": 0.0001}
+PACED = {"batches": "0:64, 1.5:128", "epochs": 6.0, "steps": None}
 
 
 def asked(**said: object) -> Request:
@@ -115,6 +116,9 @@ def test_who_is_slow_and_why(last: dict[str, float], why: str, next_: str | None
         ({**USUAL, "wait": 0.004}, {"strategy": "gossip_pull"}, "of a step is exchange: --batch 32"),
         ({**USUAL, "data": 0.004, "wait": 0.009}, {}, "of a step goes into data: a faster loader"),
         (USUAL, {"target": 0.99}, "0.99 is not reached and accuracy still grows: --resume"),
+        (USUAL, {"target": 0.99, **PACED}, " --epochs 12"),
+        ({**USUAL, "wait": 0.004}, PACED, "or --batches '0:128, 1.5:256'"),
+        ({**USUAL, "wait": 0.004}, {"batch": 200}, "of a step is exchange: --strategy 'local_sgd(every=8)'"),
     ],
 )
 def test_one_thing_to_try_next(spans: dict[str, float], said: dict[str, object], next_: str, tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def train(
         raise Refused(f"train: {file} and --resume both say what to run", f"--resume {run.folder.name}, and options")
     if file is None and run is not None:
         file = run.settings
-    sources = [] if file is None else [(str(file), train_file.read(file))]
+    sources = [] if file is None else [(str(file), train_file.read(file) if run is None else run.said())]
     resolved = resolve(*sources, ("option", said))
     where = _where(resolved, file)
     request = check(resolved, where)

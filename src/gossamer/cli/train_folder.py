@@ -10,10 +10,10 @@ from datetime import datetime
 from itertools import count
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gossamer.cli.perform import slug
-from gossamer.cli.train_file import written
+from gossamer.cli.train_file import read, written
 from gossamer.cli.train_settings import NEWEST, Settings
 from gossamer.parts.refusal import Refused
 from gossamer.parts.spelling import nearest
@@ -35,6 +35,13 @@ class Kept:
     def settings(self) -> Path:
         """Its resolved settings, a run file like any other."""
         return self.folder / SETTINGS
+
+    def said(self) -> dict[str, Any]:
+        """What its settings say; versions before wrote a batch beside batches, which it did not have."""
+        said = read(self.settings)
+        if "batches" in said:
+            said.pop("batch", None)
+        return said
 
     @property
     def checkpoints(self) -> Path:

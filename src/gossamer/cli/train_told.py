@@ -8,7 +8,6 @@ from msgspec.structs import asdict
 
 from gossamer.cli.train_pace import each
 from gossamer.cli.train_request import Request
-from gossamer.cli.train_settings import Settings
 from gossamer.cli.train_verdict import Verdict
 from gossamer.parts.payload import Payload
 from gossamer.parts.units import told_rate, told_seconds
@@ -66,8 +65,8 @@ def advice(found: Verdict) -> str | None:
     if slow is not None and slow.span != "wait" and slow.seconds - slow.usual > LAGGING * step:
         late = told_seconds(slow.seconds - slow.usual)
         return f"member {slow.member} is late by {late} a step: find out why, or do not wait: --strategy gossip_pull"
-    if found.exchange > BUSY and found.request.world.size > 1:
-        return f"{found.exchange:.0%} of a step is exchange: {_less(found.request)}"
+    if found.exchange > BUSY and found.request.world.size > 1 and (less := _less(found.request)):
+        return f"{found.exchange:.0%} of a step is exchange: {less}"
     if found.to_target is None and found.last is not None and found.best is found.last:
         more = f"--resume {found.folder.name} {found.request.longer(0)}"
         return f"{settings.target:g} is not reached and accuracy still grows: {more}"
@@ -78,16 +77,18 @@ def _less(request: Request) -> str:
     """How to exchange less often, or more at a time."""
     every = max(exchange.synchrony.every for exchange in slots(request.strategy))
     gradients = all(ex.payload is Payload.GRADIENTS and not ex.hub for ex in slots(request.strategy))
-    seldom = f"every {2 * every} steps, or " if every > 1 else "--strategy 'local_sgd(every=8)', or "
-    return f"{seldom if gradients or every > 1 else ''}{_larger(request.settings)}"
+    seldom = f"every {2 * every} steps" if every > 1 else "--strategy 'local_sgd(every=8)'" if gradients else None
+    return ", or ".join(filter(None, (seldom, _larger(request))))
 
 
-def _larger(said: Settings) -> str:
-    """Steps of twice as many samples, in the words in which they were said."""
+def _larger(request: Request) -> str | None:
+    """Steps of twice as many samples, in the words in which they were said, if there are as many."""
+    said = request.settings
     if said.batches is None:
-        return f"--batch {2 * each(said)}"
-    twice = Batches(tuple((start, 2 * size) for start, size in read(said.batches).sizes))
-    return f"--batches {written(twice)!r}"
+        twice = 2 * each(said)
+        return f"--batch {twice}" if twice * said.workers <= request.samples else None
+    sizes = Batches(tuple((start, 2 * size) for start, size in read(said.batches).sizes))
+    return f"--batches {written(sizes)!r}" if max(size for _, size in sizes.sizes) <= request.samples else None
 
 
 def told(found: Verdict) -> dict[str, object]:
