@@ -118,11 +118,15 @@ def test_who_is_slow_and_why(last: dict[str, float], why: str, next_: str | None
         (USUAL, {"target": 0.99}, "0.99 is not reached and accuracy still grows: --resume"),
         (USUAL, {"target": 0.99, **PACED}, " --epochs 12"),
         ({**USUAL, "wait": 0.004}, PACED, "or --batches '0:128, 1.5:256'"),
-        ({**USUAL, "wait": 0.004}, {"batch": 200}, "of a step is exchange: --strategy 'local_sgd(every=8)'"),
     ],
 )
 def test_one_thing_to_try_next(spans: dict[str, float], said: dict[str, object], next_: str, tmp_path: Path) -> None:
     assert next_ in (advice(found(tmp_path, dict.fromkeys(range(4), spans), **said)) or "")
+
+
+def test_no_batch_is_offered_that_the_data_has_not(tmp_path: Path) -> None:
+    one = found(tmp_path, {member: {**USUAL, "wait": 0.004} for member in range(4)}, batch=200)
+    assert (advice(one) or "").endswith("of a step is exchange: --strategy 'local_sgd(every=8)'")
 
 
 def test_events_are_shown_up_to_a_few(tmp_path: Path) -> None:
