@@ -26,25 +26,31 @@ def squares(tensors: list[torch.Tensor]) -> float:
     return sum(float((t.double() ** 2).sum()) for t in tensors)
 
 
-def watched(member: Member, strategy: str, batch: int) -> tuple[dict[int, Noise], dict[int, tuple[list[float], float]]]:
-    """What the journal tells by step, and what was there: every member's own square, and that of the mix."""
+def watched(
+    member: Member, strategy: str, batch: int, scaler: torch.amp.GradScaler | None = None
+) -> tuple[dict[int, Noise], dict[int, tuple[list[float], float]]]:
+    """What the journal tells by step, and what was there without any scale: every member's own square, and that of the
+    mix."""
+    by = torch.amp.GradScaler("cpu", enabled=False) if scaler is None else scaler
     model = net(torch.float32)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     there = {}
     with tempfile.TemporaryDirectory() as folder:
         model, optimizer, batches = member.prepare(
-            model, optimizer, loader(12 * batch, batch, torch.float32), strategy=strategy, journal=folder
-        )
+            model, optimizer, loader(12 * batch, batch, torch.float32), *([scaler] if scaler else []),
+            strategy=strategy, journal=folder,
+        )[:3]  # fmt: skip
         for step, part in enumerate(cycle(batches, STEPS)):
             optimizer.zero_grad()
             loss = loss_of(model, part)
             own = squares(list(torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)))
-            loss.backward()
+            by.scale(loss).backward()
             everybody = [torch.zeros((), dtype=torch.float64) for _ in range(member.size)]
             dist.all_gather(everybody, torch.tensor(own, dtype=torch.float64))
             mixed = [p.grad for p in model.parameters() if p.grad is not None]
-            there[step] = [float(each) for each in everybody], squares(mixed)
-            optimizer.step()
+            there[step] = [float(each) for each in everybody], squares(mixed) / by.get_scale() ** 2
+            by.step(optimizer)
+            by.update()
         records = [r for r in read(Path(folder) / f"journal-{member.rank}.jsonl") if isinstance(r, StepRecord)]
         known = gossamer.noise(model).scale
     found = {record.step - 1: look for record in records for look in record.noise}
@@ -68,6 +74,18 @@ def test_it_is_of_what_was_there(member: Member, strategy: str) -> None:
         seen.saw(look.small, look.small_square, look.large, look.large_square)
         assert look.scale == seen.scale or look.scale == pytest.approx(seen.scale, rel=1e-9)
     member.same(torch.tensor([float(step) for step in sorted(found)]))
+
+
+@everywhere(worlds=(2,), strategy=("allreduce", "allreduce(sharded)", "half"))
+def test_the_scale_of_a_loss_is_none_of_its_business(member: Member, strategy: str) -> None:
+    """Whatever it was in each look: looks at scales from 2^4 on are smoothed together."""
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**4, growth_interval=3)
+    found, there = watched(member, strategy, 8, scaler)
+    assert scaler.get_scale() > 2.0**12 and len(found) >= 2
+    for step, look in found.items():
+        own, mixed = there[step]
+        assert look.small_square == pytest.approx(np.mean(own), rel=1e-4)
+        assert look.large_square == pytest.approx(mixed, rel=1e-2 if strategy == "half" else 1e-4)
 
 
 @everywhere(

@@ -104,9 +104,10 @@ class Course:
         """A backward adds the gradient of so many samples to that of this step."""
         self.samples = None if self.samples is None or samples is None else self.samples + samples
 
-    def open(self, scale: float, loss: float = 1.0) -> None:
+    def open(self, scale: float, loss: Callable[[], float]) -> None:
         """A backward begins whose gradients will be exchanged, mine counting `scale` times; its loss was scaled by
-        `loss`, which is off where an exchange would mind, and on again in what is handed out."""
+        `loss`, which is off where an exchange would mind, and on again in what is handed out. Where nobody minds nor
+        looks at gradients it is not asked for: it may lie on a device."""
         self.begin()
         if self.mixed and any(ex.synchrony.delay for ex in self.strands[0].leaving):
             raise Refused(
@@ -114,17 +115,17 @@ class Course:
                 "with model.no_sync(): around every backward but the last",
             )
         self.sick = []
-        self._weight, self._loss = scale, loss
+        self._weight, self._loss = scale, loss() if any(strand.minds for strand in self.strands) else 1.0
         self.masters.forget()
         for strand in self.strands:
-            strand.scale = scale / loss if strand.minds else scale
+            strand.scale = scale / self._loss if strand.minds else scale
             strand.open(self.step)
-        self._look()
+        self._look(loss)
 
-    def _look(self) -> None:
+    def _look(self, loss: Callable[[], float]) -> None:
         """Let the strands look at their gradients if it is time, and tell what the last look has shown."""
         gauge, first = self.gauge, self.strands[0]
-        looking = gauge.opens(self.step, able=all(strand.averages for strand in self.strands))
+        looking = gauge.opens(self.step, loss, able=all(strand.averages for strand in self.strands))
         told = gauge.tells(self.usual)
         for strand in self.strands:
             strand.look_at(gauge if looking else None, self.samples or 0, told if strand is first else SILENT)
@@ -158,7 +159,7 @@ class Course:
         self._look_for_edits()
         self.masters.follow()
         if not self.mixed:  # every backward was inside no_sync(): what was gathered, weighed, is exchanged now
-            self.open(1.0)
+            self.open(1.0, lambda: 1.0 / self.masters.by)
             self.masters.take_rest()
             for strand in self.strands:
                 strand.look()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil, isfinite
 
@@ -34,22 +34,26 @@ class Gauge:
         self.noise = NoiseScale(DECAY)
         self.looking = False
         self._at, self._seconds = FIRST, 0.0
+        self._loss = 1.0  # what the loss of this backward was scaled by, and so every gradient of it that is looked at
         self._own: list[Told] = []  # by member, the squared norm of its gradient and of how many samples it is
         self._mixed = 0.0  # the squared norm of what was mixed, or of my share of it
 
-    def opens(self, step: int, *, able: bool) -> bool:
-        """Whether this backward is looked at; where gradients are not averaged as they are, later ones may be."""
+    def opens(self, step: int, loss: Callable[[], float], *, able: bool) -> bool:
+        """Whether this backward is looked at; where gradients are not averaged as they are, later ones may be.
+
+        `loss`, what its loss was scaled by, is asked of the device in a look alone.
+        """
         self.looking = able and step == self._at
         if self.looking:
-            self._own, self._mixed, self._seconds = [], 0.0, 0.0
+            self._own, self._mixed, self._seconds, self._loss = [], 0.0, 0.0, loss()
         elif self._at <= step and not self._own:
             self._at = step + 1
         return self.looking
 
     def squares(self, tensors: Sequence[Tensor]) -> float:
-        """The sum of the squares of all elements."""
+        """The sum of the squares of all elements, as they were if nobody had scaled the loss."""
         with self._timed():
-            return sum(map(_square, tensors))
+            return sum(map(_square, tensors)) / self._loss**2
 
     def mixed(self, tensors: Sequence[Tensor]) -> None:
         """Look at what was mixed."""

@@ -242,10 +242,12 @@ class Session:
         elif self._graph != graph:
             raise Refused(*NESTED)
         self._count(course)
-        minds = any(strand.minds for strand in course.strands)
-        loss = float(self.scaler.get_scale()) if self.scaler is not None and minds else 1.0
-        course.open(1.0 if self._weighed else self.scale, loss)
+        course.open(1.0 if self._weighed else self.scale, self._scaled_by)
         self._open.append(course)
+
+    def _scaled_by(self) -> float:
+        """What the scaler, if there is one, multiplies losses by now."""
+        return 1.0 if self.scaler is None else float(self.scaler.get_scale())
 
     def _count(self, course: Course) -> None:
         """Once a backward: of how many samples its gradient is the mean; weighed ones cannot be added up."""
