@@ -14,7 +14,7 @@ from gossamer.cli.train_screen import draw
 from gossamer.cli.train_settings import resolve
 from gossamer.cli.train_told import advice, told
 from gossamer.cli.train_verdict import Verdict, verdict
-from gossamer.records import Evaluation, Event, Header, Journal, StepRecord, Truth
+from gossamer.records import Evaluation, Event, Header, Journal, Noise, StepRecord, Truth
 from gossamer.records.tail import Tail
 from gossamer.records.tally import Tally
 from gossamer.tasks import build
@@ -168,6 +168,22 @@ def test_progress_without_a_terminal_is_a_line_for_every_tenth(tmp_path: Path) -
         progress.last(tally)
     lines = text.getvalue().splitlines()
     assert [line.split()[1] for line in lines] == ["1/100", *(f"{tenth}0/100" for tenth in range(1, 10)), "95/100"]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_says_what_the_batch_costs_in_80_columns(tmp_path: Path, terminal: bool) -> None:
+    text, tally = io.StringIO(), journals(tmp_path, four())
+    console = Console(file=text, width=80)
+    look = Noise(2048.0, 3.0, 8192, 1.0, 20480.0)
+    tally.take([StepRecord(0, 100, 1.0, 0.5, USUAL, {}, {}, noise=[look])])
+    if terminal:
+        console.print(drawn(tally, 200, 16, still=0.0))
+    else:
+        Progress(200, 16, console).last(tally)
+    lines = text.getvalue().splitlines()
+    first = next(number for number, line in enumerate(lines) if line.startswith("step 100/200"))
+    assert lines[first].endswith("accuracy 0.980")
+    assert lines[first + 1] == "your batch of 8,192 costs 1.4x the samples (noise scale 20,480)"
 
 
 def test_a_live_terminal_is_left_clean() -> None:

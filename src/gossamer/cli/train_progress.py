@@ -1,4 +1,4 @@
-"""A training run while it goes on, on stderr: how far, how fast each member is, loss, exchange share, accuracy."""
+"""A training run while it goes on, on stderr: how far, how fast each member is, loss, accuracy, the batch's cost."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.text import Text
 
 from gossamer.cli.screen import aside
 from gossamer.parts.units import told_seconds
+from gossamer.recipes import told_cost
 from gossamer.records import summary
 from gossamer.records.tally import Tally
 
@@ -65,6 +66,8 @@ class Progress:
         if said != self._last:  # the last step may be followed by an evaluation and a save
             self._last = said
             self.console.print(Text(said))
+            for words in costs(tally):
+                self.console.print(words)
 
     def hear(self, who: str, line: str) -> None:
         """What a worker or a server printed, a line as long as it was."""
@@ -96,21 +99,25 @@ def line(tally: Tally, steps: int, still: float = 0.0) -> Text:
     if not tally.laps:
         return Text("starting the workers", style="dim")
     accuracy = f"  accuracy {tally.evaluations[-1].accuracy:.3f}" if tally.evaluations else ""
-    noise = f"  noise scale {tally.noise.scale:,.0f}" if tally.noise is not None and tally.noise.scale else ""
     quiet = f"  no step for {still:.0f} s" if still > STALLED else ""
     rate = sum(lap.rate for lap in tally.laps.values()) / len(tally.laps)
     return Text.assemble(
         f"step {tally.reached:,.0f}/{steps:,}  {told_seconds(tally.seconds)}  {_rate(rate)} steps/s",
         f"  loss {tally.loss if tally.loss is not None else float('nan'):.3f}",
         f"  exchange {summary.exchange_share(tally.split):.0%}",
-        noise,
         (accuracy, "bold"),
         (quiet, "yellow"),
     )
 
 
+def costs(tally: Tally) -> list[Text]:
+    """What the batch of the last look costs, in a line of its own, if the noise scale is known."""
+    look = tally.noise
+    return [] if look is None or look.scale is None else [Text(told_cost(look.large, look.scale), style="dim")]
+
+
 def drawn(tally: Tally, steps: int, batch: int, still: float) -> RenderableType:
-    """The run as a bar and a line, and a line for each member."""
+    """The run as a bar and a line, what its batch costs, and a line for each member."""
     table = Table.grid(padding=(0, 2, 0, 0))
     shown = sorted(tally.laps, key=lambda member: (tally.laps[member].rate, member))[:SHOWN]
     for member in sorted(shown):
@@ -127,7 +134,7 @@ def drawn(tally: Tally, steps: int, batch: int, still: float) -> RenderableType:
     more = [Text(f"and {hidden} faster members", style="dim")] if hidden else []
     bar = Table.grid()  # a bar alone does not end its line
     bar.add_row(ProgressBar(total=steps, completed=tally.reached, width=48))
-    return Group(bar, line(tally, steps, still), table, *more)
+    return Group(bar, line(tally, steps, still), *costs(tally), table, *more)
 
 
 def _rate(rate: float) -> str:
