@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gossamer.cli.train_settings import Resolved, option
 from gossamer.parts.refusal import Refused
-from gossamer.recipes.recipe import DECAYS, NORMS
+from gossamer.recipes.recipe import BLOCKS, DECAYS, NORMS
 from gossamer.strategy import AnyStrategy, slots
 
 if TYPE_CHECKING:
@@ -16,16 +16,20 @@ if TYPE_CHECKING:
 def fitted(resolved: Resolved, task: Task, strategy: AnyStrategy) -> Resolved:
     """The settings as this model can have them.
 
-    Norms that somebody asked for and the model has not are refused; of a recipe they are what recipes say of models
-    with batch norm, so that any other has it as it is.
+    Norms or blocks that somebody asked for and the model has not are refused; of a recipe they are what recipes say of
+    models that have them, so that any other is as it is.
     """
-    from gossamer.recipes.norms import BATCH_NORMS, keeping, parts_called
+    from gossamer.recipes.norms import BATCH_NORMS, has_parts, keeping, parts_called
 
     said = resolved.settings
     for name, words in (("norms", NORMS), ("decays", DECAYS)):
         if getattr(said, name) not in words:
             raise Refused(f"train: there are no {name} {getattr(said, name)!r}", " or ".join(words))
-    if said.zero_gamma is not None:
+    if said.zero_gamma is not None and resolved.origins["zero_gamma"].startswith("recipe "):
+        had = next((kind for kind in BLOCKS if has_parts(task.model, kind)), None)
+        why = resolved.origins["zero_gamma"] if had else "default: the model has no residual blocks that we know"
+        resolved = resolved.filled({"zero_gamma": had}, {"zero_gamma": why})
+    elif said.zero_gamma is not None:
         parts_called(task.model, said.zero_gamma)
     if said.norms == "moving":
         return resolved

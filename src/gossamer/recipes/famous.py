@@ -12,13 +12,15 @@ from gossamer.recipes.schedule import SLOW_START, Polynomial, Stairs, Steps, War
 
 
 def goyal(base_batch: int = 0, epochs: float = 90.0, rate: float = 0.1, warmup: float = 5.0) -> Recipe:
-    """Facebook's hour: linear scaling, warm-up per iteration over 5 epochs, a tenth of the rate at 30, 60 and 80."""
+    """Facebook's hour: linear scaling, warm-up per iteration over 5 epochs, a tenth of the rate at 30, 60 and 80;
+    residual blocks begin as the identity."""
     e = _stretched(epochs)
     real("goyal", "warmup", warmup, 0.0, 90.0)
     then = Steps((30.0 * e, 60.0 * e, 80.0 * e), 0.1)
     return Recipe(
-        Optimizer("nesterov", rate, 0.9, 1e-4), Warmup(warmup * e, 256 / 8192, then), epochs, 256, 8192, base_batch
-    )
+        Optimizer("nesterov", rate, 0.9, 1e-4), Warmup(warmup * e, 256 / 8192, then), epochs, 256, 8192, base_batch,
+        zero_gamma=True,
+    )  # fmt: skip
 
 
 def smith(base_batch: int = 0, epochs: float = 90.0, rate: float = 0.1) -> Recipe:
@@ -64,8 +66,8 @@ def sony(
     smoothing: float = 0.1,
     grow: float = 1 / 3,
 ) -> Recipe:
-    """Sony's 122 seconds: LARS, label smoothing, a batch that doubles when `grow` of the run is over, and batch norm
-    without moving averages."""
+    """Both of Sony's runs in one: LARS, the growing batch of the 224 seconds, doubled when `grow` of the run is over,
+    the label smoothing of the 122 seconds, and batch norm without moving averages."""
     e = _stretched(epochs)
     real("sony", "grow", grow, 0.01, 0.99)
     return Recipe(
@@ -97,15 +99,22 @@ class Entry:
 FAMOUS: dict[str, Entry] = {
     each.name: each
     for each in (
-        Entry("goyal", goyal, "decay and Nesterov's momentum are ours"),
-        Entry("smith", smith, "the moments, rate and decay are ours"),
-        Entry("you", you, "trust, rate and decay are ours"),
-        Entry("akiba", akiba, "the constants of both warm-ups, and its batch norm, are as we remember them"),
+        Entry(
+            "goyal",
+            goyal,
+            "decay and Nesterov's momentum are ours, and that a run of any batch warms up from 1/32 of"
+            " its rate, as 8,192 has 32 times that of 256; the three epochs and the identity are remembered",
+        ),
+        Entry("smith", smith, "batches, moments, rate, decay and warm-up are ours"),
+        Entry("you", you, "batch, trust, rate, decay and schedule are ours"),
+        Entry("akiba", akiba, "rate and decay are ours; both warm-ups and the batch norm are as we remember them"),
         Entry("jia", jia, "trust, rate, decay and schedule are ours"),
         Entry(
             "sony",
             sony,
-            "rate, decay, warm-up, schedule and the moment of growth are ours; trust, smoothing and norms remembered",
+            "rate, decay, warm-up, schedule and the moment of growth are ours; trust, smoothing, norms"
+            " and the sizes, 34,816 and then 69,632, are remembered. The 122 seconds did not grow the batch, as we"
+            " remember them: 55,296 throughout",
         ),
     )
 }

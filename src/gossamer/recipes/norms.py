@@ -28,12 +28,21 @@ def decayed(model: nn.Module, decay: float) -> list[dict[str, Any]]:
 
 def parts_called(model: nn.Module, kind: str) -> list[nn.Module]:
     """A model's parts of a class by its name, as BasicBlock; refused where there is none with a norm that has gamma."""
-    found = [part for part in model.modules() if type(part).__name__ == kind and _gammas(part)]
+    found = _called(model, kind)
     if not found:
         holders = [part for part in model.modules() if any(isinstance(own, NORMS) for own in part.children())]
         names = dict.fromkeys(type(part).__name__ for part in holders if type(part) is not nn.Sequential)
         raise Refused(f"zero-gamma: the model has no part {kind!r} with a norm in it", ", ".join(names) or None)
     return found
+
+
+def has_parts(model: nn.Module, kind: str) -> bool:
+    """Whether a model has parts of a class by that name with a norm that has gamma."""
+    return bool(_called(model, kind))
+
+
+def _called(model: nn.Module, kind: str) -> list[nn.Module]:
+    return [part for part in model.modules() if type(part).__name__ == kind and _gammas(part)]
 
 
 def zero_last_gamma(blocks: Iterable[nn.Module]) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from gossamer.parts.refusal import Refused, kind, real, whole
+from gossamer.parts.refusal import Refused, flag, kind, real, whole
 from gossamer.parts.spelling import nearest
 from gossamer.parts.value import Value
 from gossamer.recipes.batches import Batches, nearest_size
@@ -21,6 +21,7 @@ from gossamer.recipes.schedule import Schedule, long_enough
 LEAST = 8  # samples for each worker, where the published share of the data would be fewer
 RULES = ("linear", "constant")  # what the rate does where the batch changes
 NORMS = ("moving", "fresh", "shared")  # statistics of batch norm: averages over time, taken anew, of all workers
+BLOCKS = ("Bottleneck", "BasicBlock", "Residual")  # residual ones, by the names of torchvision's classes and of ours
 DECAYS = ("all", "weights")  # what decays: weights without biases and norms
 
 
@@ -28,7 +29,8 @@ DECAYS = ("all", "weights")  # what decays: weights without biases and norms
 class Recipe(Value):
     """`rate` is of the optimizer at its height for a step of `per` samples, or with 0 for any; `batches`: moments, as
     epochs, and how many times the first batch from there on; `rule`: what the rate does where the batch changes;
-    `norms`: which statistics batch norm has, where the model has any; `decays`: all of the model, or weights alone."""
+    `norms`: which statistics batch norm has, where the model has any; `decays`: all of the model, or weights alone;
+    `zero_gamma`: residual blocks begin as the identity, where the model has any that we know."""
 
     optimizer: Optimizer
     schedule: Schedule
@@ -42,6 +44,7 @@ class Recipe(Value):
     strategy: str = "allreduce"
     norms: str = "moving"
     decays: str = "all"
+    zero_gamma: bool = False
 
     def __post_init__(self) -> None:
         kind("recipe", "optimizer", self.optimizer, Optimizer)
@@ -55,6 +58,7 @@ class Recipe(Value):
         for name, words in (("norms", NORMS), ("decays", DECAYS)):
             if getattr(self, name) not in words:
                 raise Refused(f"recipe: there are no {name} {getattr(self, name)!r}", " or ".join(words))
+        flag("recipe", "zero_gamma", self.zero_gamma)
         long_enough(lambda epochs: self.schedule.misses(epochs) or self.sizes(1).misses(epochs), self.epochs)
 
     def sizes(self, first: int) -> Batches:
@@ -77,6 +81,7 @@ class Recipe(Value):
             "momentum": self.optimizer.momentum, "decay": self.optimizer.decay, "trust": self.optimizer.trust,
             "schedule": repr(self.schedule), "batches": written(self.sizes(first)), "rule": self.rule,
             "epochs": self.epochs, "smoothing": self.smoothing, "norms": self.norms, "decays": self.decays,
+            **({"zero_gamma": " or ".join(BLOCKS)} if self.zero_gamma else {}),
         }  # fmt: skip
 
 
