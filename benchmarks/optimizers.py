@@ -1,8 +1,9 @@
-"""What a step of LARS and LAMB costs beside torch's own SGD and AdamW, on ResNet-18's tensors.
+"""What a step of our optimizers costs beside torch's own, on ResNet-18's tensors.
 
 Run `python benchmarks/optimizers.py` on a quiet machine: one process, one thread. Every repeat steps each optimizer
 once, in shuffled order, on tensors of its own. The bars: LARS at most 1.5 times SGD(foreach, momentum, decay), LAMB at
-most 1.5 times AdamW(foreach).
+most 1.5 times AdamW(foreach). VelocitySGD is set beside SGD(foreach), and RMSpropToSGD, half way between the two,
+beside RMSprop(foreach).
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ import torch
 from models import MODELS
 
 from gossamer.engine import freed
-from gossamer.recipes import LAMB, LARS
+from gossamer.recipes import LAMB, LARS, RMSpropToSGD, VelocitySGD
 
 REPEATS, EARLY = 40, 5
-PAIRS = (("LARS", "SGD"), ("LARS, nesterov", "SGD, nesterov"), ("LAMB", "AdamW"))
+PAIRS = (("LARS", "SGD"), ("LARS, nesterov", "SGD, nesterov"), ("LAMB", "AdamW"),
+         ("VelocitySGD", "SGD"), ("RMSpropToSGD", "RMSprop"))  # fmt: skip
 
 
 def made() -> dict[str, torch.optim.Optimizer]:
@@ -41,6 +43,9 @@ def made() -> dict[str, torch.optim.Optimizer]:
         "LARS": over(lambda held: LARS(held, **sgd)),
         "LARS, nesterov": over(lambda held: LARS(held, nesterov=True, **sgd)),
         "LAMB": over(LAMB),
+        "RMSprop": over(lambda held: torch.optim.RMSprop(held, foreach=True, **sgd)),
+        "VelocitySGD": over(lambda held: VelocitySGD(held, foreach=True, **sgd)),
+        "RMSpropToSGD": over(lambda held: RMSpropToSGD(held, foreach=True, share=0.5, **sgd)),
     }
 
 

@@ -198,3 +198,31 @@ def test_groups_and_tensors_without_gradient() -> None:
     a.grad = torch.ones_like(a)
     optimizer.step()
     assert (a != 1).all() and (b == 1).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "more"),
+    [
+        (VelocitySGD, {}),
+        (VelocitySGD, {"corrected": False, "weight_decay": 0.01}),
+        *((RMSpropToSGD, {"share": share, "weight_decay": 0.01}) for share in (0.0, 0.5, 1.0)),
+    ],
+)
+def test_all_at_once_is_one_by_one_to_the_bit(make: Callable[..., Any], more: dict[str, Any]) -> None:
+    one, other = (played(lambda held, f=f: make(held, foreach=f, **more), start()) for f in (False, True))  # type: ignore[misc]
+    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize("make", [LARS, LAMB, RMSpropToSGD, VelocitySGD])
+def test_more_tensors_are_not_more_calls(make: Callable[..., torch.optim.Optimizer]) -> None:
+    def calls(count: int) -> int:
+        held = [torch.nn.Parameter(torch.ones(2, 2)) for _ in range(count)]
+        optimizer = make(held, **({} if make in (LARS, LAMB) else {"foreach": True}))
+        for _ in range(2):
+            for p in held:
+                p.grad = torch.ones_like(p)
+            with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as seen:
+                optimizer.step()
+        return sum(event.name.startswith("aten::_foreach") for event in seen.events())
+
+    assert calls(2) == calls(20) > 0

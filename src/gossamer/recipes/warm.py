@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import exp
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.optim.optimizer import _default_to_fused_or_foreach
 
 from gossamer.parts.refusal import flag, real
 from gossamer.recipes.lars import Params, evaluated, slope
@@ -28,13 +30,14 @@ class VelocitySGD(torch.optim.Optimizer):
         momentum: float = 0.9,
         weight_decay: float = 0.0,
         corrected: bool = True,
+        foreach: bool | None = None,
     ) -> None:
         real("VelocitySGD", "lr", lr, 0.0, 1e6)
         real("VelocitySGD", "momentum", momentum, 0.0, 1.0, open_high=True)
         real("VelocitySGD", "weight_decay", weight_decay, 0.0, 1.0)
         flag("VelocitySGD", "corrected", corrected)
         settings = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "corrected": corrected}
-        super().__init__(params, settings)
+        super().__init__(params, settings | {"foreach": foreach})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -42,19 +45,13 @@ class VelocitySGD(torch.optim.Optimizer):
         loss = evaluated(closure)
         for group in self.param_groups:
             rate = float(group["lr"])
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, moved = self.state[p], slope(p)
-                if group["weight_decay"]:
-                    moved = moved.add(p, alpha=group["weight_decay"])
-                if "momentum_buffer" not in state:
-                    state["momentum_buffer"] = torch.zeros_like(p)
+            for params in _together(group):
+                slopes = _decayed(params, group["weight_decay"])
+                velocities = _kept(self, params, "momentum_buffer")
                 corrected = group["corrected"]  # then what is kept is v over the rate, so that v follows it
-                velocity = (
-                    state["momentum_buffer"].mul_(group["momentum"]).add_(moved, alpha=1.0 if corrected else rate)
-                )
-                p.sub_(velocity, alpha=rate if corrected else 1.0)
+                torch._foreach_mul_(velocities, group["momentum"])
+                torch._foreach_add_(velocities, slopes, alpha=1.0 if corrected else rate)
+                torch._foreach_add_(params, velocities, alpha=-rate if corrected else -1.0)
         return loss
 
 
@@ -77,6 +74,7 @@ class RMSpropToSGD(torch.optim.Optimizer):
         rms: float = 3e-4,
         eps: float = 1e-8,
         share: float = 0.0,
+        foreach: bool | None = None,
     ) -> None:
         real("RMSpropToSGD", "lr", lr, 0.0, 1e6)
         real("RMSpropToSGD", "momentum", momentum, 0.0, 1.0, open_high=True)
@@ -86,7 +84,7 @@ class RMSpropToSGD(torch.optim.Optimizer):
         real("RMSpropToSGD", "eps", eps, 0.0, 1.0, open_low=True)
         real("RMSpropToSGD", "share", share, 0.0, 1.0)
         settings = {"lr": lr, "momentum": momentum, "weight_decay": weight_decay, "smoothing": smoothing}
-        super().__init__(params, settings | {"rms": rms, "eps": eps, "share": share})
+        super().__init__(params, settings | {"rms": rms, "eps": eps, "share": share, "foreach": foreach})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -94,23 +92,48 @@ class RMSpropToSGD(torch.optim.Optimizer):
         loss = evaluated(closure)
         for group in self.param_groups:
             share, smoothing = float(group["share"]), group["smoothing"]
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state, moved = self.state[p], slope(p)
-                if group["weight_decay"]:
-                    moved = moved.add(p, alpha=group["weight_decay"])
-                if not state:
-                    state.update(momentum_buffer=torch.zeros_like(p), square_avg=torch.zeros_like(p))
-                velocity, squares = state["momentum_buffer"], state["square_avg"]
-                squares.mul_(smoothing).addcmul_(moved, moved, value=1 - smoothing)
-                velocity.mul_(group["momentum"])
+            for params in _together(group):
+                slopes = _decayed(params, group["weight_decay"])
+                velocities = _kept(self, params, "momentum_buffer")
+                squares = _kept(self, params, "square_avg")
+                torch._foreach_mul_(squares, smoothing)
+                torch._foreach_addcmul_(squares, slopes, slopes, 1 - smoothing)
+                torch._foreach_mul_(velocities, group["momentum"])
                 if share:
-                    velocity.sub_(moved, alpha=share)
+                    torch._foreach_add_(velocities, slopes, alpha=-share)
                 if share < 1:
-                    velocity.addcdiv_(moved, squares.sqrt().add_(group["eps"]), value=-(1 - share) * group["rms"])
-                p.add_(velocity, alpha=float(group["lr"]))
+                    roots = torch._foreach_sqrt(squares)
+                    torch._foreach_add_(roots, group["eps"])
+                    torch._foreach_addcdiv_(velocities, slopes, roots, -(1 - share) * group["rms"])
+                torch._foreach_add_(params, velocities, alpha=float(group["lr"]))
         return loss
+
+
+def _together(group: dict[str, Any]) -> Iterator[list[Tensor]]:
+    """The tensors of a group that have a gradient: all of one kind at once, or each by itself. The numbers are alike;
+    unless `foreach` says, all at once where torch's own optimizers would."""
+    kinds: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
+    for p in group["params"]:
+        if p.grad is not None:
+            kinds.setdefault((p.dtype, p.device), []).append(p)
+    for params in kinds.values():
+        said = group.get("foreach")
+        at_once = _default_to_fused_or_foreach(params, differentiable=False)[1] if said is None else said
+        yield from [params] if at_once else ([p] for p in params)
+
+
+def _decayed(params: list[Tensor], decay: float) -> list[Tensor]:
+    """Their gradients, and their decay."""
+    slopes = [slope(p) for p in params]
+    return list(torch._foreach_add(slopes, params, alpha=decay)) if decay else slopes
+
+
+def _kept(optimizer: torch.optim.Optimizer, params: list[Tensor], name: str) -> list[Tensor]:
+    """What is remembered of each under a name, zeros to begin with."""
+    for p in params:
+        if name not in optimizer.state[p]:
+            optimizer.state[p][name] = torch.zeros_like(p)
+    return [optimizer.state[p][name] for p in params]
 
 
 def sgd_share(epoch: float, center: float = 10.0, period: float = 5.0) -> float:
