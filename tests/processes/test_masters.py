@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import StepLR
 
 import gossamer
-from gossamer.recipes import Master
+from gossamer.recipes import Master, Precision, decayed
 
 EXCHANGES = (
     "allreduce",
@@ -210,6 +210,25 @@ def test_masters_under_a_scaler(member: Member, strategy: str) -> None:
     assert (masters(optimizer) - (1.0 - taken * 1.5 * 2.0**-16)).abs().max() < 1e-6
     assert scaler.get_scale() == 2.0**15
     member.same(masters(optimizer))
+
+
+@everywhere(worlds=(2,), strategy=(*EXCHANGES[:3], "parameter_server"))
+def test_masters_are_clipped_in_32_bits_under_a_scaler(member: Member, strategy: str) -> None:
+    """In groups of their own: what is left in masters' gradients is stepped with, and no scale comes off again."""
+    model = nn.Linear(4, 1).half()
+    for p in model.parameters():
+        nn.init.zeros_(p)
+    optimizer = Master(decayed(model, 0.0), lambda held: torch.optim.SGD(held, lr=1.0))
+    scaler = Precision("fp16", 2.0**10).scaler(torch.device("cpu"))
+    member.prepare(model, optimizer, scaler, strategy=strategy)
+    for _ in range(2):
+        optimizer.zero_grad()
+        scaler.backward(model(torch.ones(1, 4).half()).float().sum())
+        scaler.unscale(optimizer)
+        assert abs(float(nn.utils.clip_grad_norm_(optimizer.masters, 0.1)) - 5**0.5) < 1e-3
+        scaler.step(optimizer)
+    assert (masters(optimizer) + 0.2 / 5**0.5).abs().max() < 1e-6
+    assert torch.equal(flat(list(model.parameters())), masters(optimizer).half().float())
 
 
 class Two(nn.Module):

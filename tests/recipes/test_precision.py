@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from gossamer.parts.refusal import Refused
-from gossamer.recipes import Master, Precision
+from gossamer.recipes import Master, Precision, decayed
 from gossamer.recipes.precision import LossScale
 
 CPU = torch.device("cpu")
@@ -133,6 +133,59 @@ def test_masters_of_a_model_of_16_bits_under_a_scaler() -> None:
     scaler.backward(model.weight.float().sum() * 0.0)
     scaler.step(master)
     assert master.state[model.weight]["master"].isfinite().all()
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_gradients_of_16_bits_are_clipped_in_32(kind: torch.dtype) -> None:
+    """C65 for a model that is 16 bits itself: the scale comes off, and the clip is taken, where the bits are."""
+    w = nn.Parameter(torch.zeros(4, dtype=kind))
+    master = Master([w], lambda held: torch.optim.SGD(held, lr=1.0))
+    scaler = Precision("fp16", 1024.0).scaler(CPU)
+    for step in range(2):
+        master.zero_grad()
+        scaler.backward((w.float() * torch.tensor([0.375, 0.0, 0.0, 0.5])).sum())
+        scaler.unscale(master)
+        assert float(nn.utils.clip_grad_norm_(master.masters, 0.5)) == pytest.approx(0.625)
+        scaler.step(master)
+        assert master.masters[0].tolist() == pytest.approx([-0.3 * (step + 1), 0.0, 0.0, -0.4 * (step + 1)], abs=1e-5)
+    master.zero_grad()
+    scaler.backward((w.float() * float("inf")).sum())
+    scaler.unscale(master)
+    scaler.step(master)
+    assert master.masters[0].tolist() == pytest.approx([-0.6, 0.0, 0.0, -0.8], abs=1e-5) and not master.taken
+
+
+def test_masters_have_groups() -> None:
+    """Each with settings of its own, followed and kept; in whatever order the optimizer within has them."""
+    model = nn.Sequential(nn.Linear(3, 2), nn.LayerNorm(2)).bfloat16()
+    plain = copy.deepcopy(model).float()
+    master = Master(decayed(model, 0.1), lambda held: torch.optim.SGD(held, lr=0.1))
+    wide = torch.optim.SGD(decayed(plain, 0.1), lr=0.1)
+    assert [group["weight_decay"] for group in master.param_groups] == [0.1, 0.0]
+    master.param_groups[1]["lr"] = wide.param_groups[1]["lr"] = 0.5
+    for each, stepped in ((model, master), (plain, wide)):
+        for p in each.parameters():
+            p.grad = torch.ones_like(p)
+        stepped.step()
+    wanted = [p for group in wide.param_groups for p in group["params"]]
+    assert all(torch.equal(a, b) for a, b in zip(master.masters, wanted, strict=True))
+    again = Master(model.parameters(), lambda held: torch.optim.SGD([{"params": held[::-1]}], lr=0.1))
+    assert [p.shape for p in again.param_groups[0]["params"]] == [p.shape for p in [*model.parameters()][::-1]]
+    with pytest.raises(Refused, match="does not step what it was given, all of it"):
+        Master(model.parameters(), lambda held: torch.optim.SGD(held[1:], lr=0.1))
+
+
+def test_weights_are_rounded_to_masters_that_are_loaded() -> None:
+    model = nn.Linear(2, 2).bfloat16()
+    master = Master(decayed(model, 0.1), lambda held: torch.optim.SGD(held, lr=0.1))
+    kept = copy.deepcopy(master.state_dict())
+    for each in kept["state"].values():
+        each["master"] += 1.0
+    kept["param_groups"][1]["lr"] = 0.3
+    master.load_state_dict(kept)
+    assert master.param_groups[1]["lr"] == 0.3
+    for number, (p, held) in enumerate(master.pairs):
+        assert torch.equal(held, kept["state"][number]["master"]) and torch.equal(p, held.bfloat16())
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -22,7 +22,7 @@ from gossamer.recipes.schedule import (
 
 LAZY = {
     "LARS": "lars", "LAMB": "lars", "RMSpropToSGD": "warm", "VelocitySGD": "warm", "sgd_share": "warm",
-    "Precision": "precision", "Master": "precision", "decayed": "norms",
+    "Precision": "precision", "Master": "master", "decayed": "norms",
     "fresh_statistics": "norms", "zero_last_gamma": "norms",
 }  # fmt: skip
 

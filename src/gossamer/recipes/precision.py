@@ -3,7 +3,7 @@ gradients survive. torch does the casting and looks for overflows; a member that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gossamer.parts.refusal import Refused, real
 from gossamer.parts.value import Value
+from gossamer.recipes.master import Master
 
 KINDS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 FIRST = 2.0**16  # a dynamic scale begins so, doubles after 2,000 steps without an overflow, and halves with each
@@ -99,8 +100,12 @@ class Scaler:
         self.torchs.scale(loss).backward()  # type: ignore[no-untyped-call]
 
     def unscale(self, optimizer: torch.optim.Optimizer) -> None:
-        """Take the scale off the gradients: before they are clipped, or looked at."""
-        self.torchs.unscale_(optimizer)
+        """Take the scale off the gradients, before they are clipped or looked at: with a `Master`, off its masters'."""
+        if isinstance(optimizer, Master):
+            optimizer.take()
+            self.torchs.unscale_(optimizer.inner)
+        else:
+            self.torchs.unscale_(optimizer)
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         """Step, unless there was an overflow; then the scale halves, if it may."""
@@ -114,78 +119,3 @@ class Scaler:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on with it."""
         self.torchs.load_state_dict(state)
-
-
-class Master(torch.optim.Optimizer):
-    """For a model that is 16 bits itself: an optimizer steps 32-bit masters of its weights, which are rounded to them.
-
-    `make` builds that optimizer, as in `Master(model.parameters(), lambda held: torch.optim.SGD(held, lr=0.1))`. The
-    masters are in the state, so in checkpoints, too; rates are set on this one's groups, and followed. Where somebody
-    changes a weight in place, so that its master no longer rounds to it, the master follows. After `gossamer.prepare`
-    masters are what members exchange, average, step at hubs and keep.
-    """
-
-    _step_supports_amp_scaling = True  # a scaler leaves the scale to us: 16 bits are too short to take it off in
-
-    def __init__(self, params: Iterable[Tensor], make: Callable[[list[Tensor]], torch.optim.Optimizer]) -> None:
-        given = list(params)
-        masters = [p.detach().clone().float() for p in given]
-        self.inner, self.pairs = make(masters), list(zip(given, masters, strict=True))
-        if len(self.inner.param_groups) != 1:
-            raise Refused("Master: it keeps one group of settings", "an optimizer with one param group")
-        settings = {name: value for name, value in self.inner.param_groups[0].items() if name != "params"}
-        super().__init__(given, settings)
-        for p, master in self.pairs:
-            self.state[p]["master"] = master
-        self._seen = {id(p): p._version for p in given}  # how often each weight had been written to when it was rounded
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Step the masters with the gradients as 32 bits, and round the weights to them."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        scale, found = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
-        if found is not None and float(found):
-            return loss
-        by = 1.0 if scale is None else 1.0 / float(scale)
-        self.follow()
-        for p, master in self.pairs:
-            master.grad = None if p.grad is None else p.grad.float() * by
-        self.inner.step()
-        self.round(master for _, master in self.pairs)
-        return loss
-
-    @torch.no_grad()
-    def follow(self) -> None:
-        """Masters of weights that somebody wrote to, where they no longer round to them, are what the weights are; the
-        optimizer within has this one's settings."""
-        for p, master in self.pairs:
-            if p._version != self._seen[id(p)]:
-                master.copy_(torch.where(master.to(p.dtype) == p, master, p.float()))
-                self._seen[id(p)] = p._version
-        self.inner.param_groups[0].update({k: v for k, v in self.param_groups[0].items() if k != "params"})
-
-    @torch.no_grad()
-    def round(self, masters: Iterable[Tensor]) -> None:
-        """Round the weights of these masters to them."""
-        chosen = {id(master) for master in masters}
-        for p, master in self.pairs:
-            if id(master) in chosen:
-                p.copy_(master)
-                self._seen[id(p)] = p._version
-
-    def state_dict(self) -> dict[str, Any]:
-        """Masters, and all that the optimizer within remembers."""
-        return {**super().state_dict(), "inner": self.inner.state_dict()}
-
-    @torch.no_grad()
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from there."""
-        self.inner.load_state_dict(state_dict["inner"])
-        masters = [state_dict["state"][number]["master"] for number in range(len(self.pairs))]
-        for (_, mine), theirs in zip(self.pairs, masters, strict=True):
-            mine.copy_(theirs)
-        said = state_dict["param_groups"][0]
-        self.param_groups[0].update({name: value for name, value in said.items() if name != "params"})

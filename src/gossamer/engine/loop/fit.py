@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from gossamer.engine.loop.due import minds_scale
 from gossamer.parts.refusal import Refused
-from gossamer.recipes.precision import Master, Scaler
+from gossamer.recipes.master import Master
+from gossamer.recipes.precision import Scaler
 from gossamer.strategy import AnyStrategy, slots
 
 MOST = 4  # names told; the rest are counted

@@ -139,7 +139,7 @@ def unscale(optimizer: torch.optim.Optimizer, masters: Masters) -> tuple[bool, b
     if scale is not None:
         inverse = scale.double().reciprocal().float()
         if masters.any:
-            masters.by = float(inverse)
+            masters.scaled(float(inverse))
         for held in optimizer.param_groups if not masters.any else ():
             for tensor in held["params"]:
                 if tensor.grad is not None:

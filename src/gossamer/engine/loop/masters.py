@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from gossamer.recipes.precision import Master
+from gossamer.recipes.master import Master
 
 if TYPE_CHECKING:
     from gossamer.engine.loop.strand import Strand
@@ -49,8 +49,8 @@ class Masters:
         return self._weights.get(id(tensor), tensor)
 
     def forget(self) -> None:
-        """A backward begins: gradients of masters are taken from it anew."""
-        for _, master in self._pairs:
+        """A backward begins: gradients of masters are taken from it anew, unless the user has taken them already."""
+        for _, master in () if self._taken else self._pairs:
             master.grad = None
 
     def take(self, master: Tensor) -> None:
@@ -72,12 +72,23 @@ class Masters:
             weight.grad = None if master.grad is None else master.grad.to(weight.dtype)
 
     def hear(self) -> None:
-        """Masters are stepped with what the user left in the weights' gradients, less the scale of the loss."""
-        for _, master in self._pairs:
+        """Masters are stepped with what the user left in the weights' gradients, less the scale of the loss; or in
+        their own, where it was taken there."""
+        for _, master in () if self._taken else self._pairs:
             self.take(master)
             if self.by != 1.0 and master.grad is not None:
                 master.grad = master.grad * self.by
         self.by = 1.0
+        if self._held is not None:
+            self._held.taken = False
+
+    @property
+    def _taken(self) -> bool:
+        return self._held is not None and self._held.taken
+
+    def scaled(self, by: float) -> None:
+        """The loss was scaled: `by` takes that off what is heard, unless the user has taken it off himself."""
+        self.by = 1.0 if self._taken else by
 
     def follow(self) -> None:
         """Masters, and the optimizer within, are as the user has made the weights and the settings since."""
@@ -103,6 +114,5 @@ class Masters:
     def loaded(self, strands: Sequence[Strand]) -> None:
         """Masters and the settings of the optimizer within are those of a checkpoint: so are the user's."""
         if self._held is not None:
-            said = self._held.inner.param_groups[0]
-            self._held.param_groups[0].update({name: value for name, value in said.items() if name != "params"})
+            self._held.heed()
             self.round(strands)
