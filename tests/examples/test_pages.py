@@ -23,6 +23,6 @@ def test_it_runs(title: str, code: str) -> None:
 
 
 def test_every_piece_has_one() -> None:
-    pieces = ["Rates", "Batches", "Optimizers", "Norms", "Precision", "Scaler", "Masters", "Noise"]
+    pieces = ["Rates", "Batches", "Optimizers", "Norms", "Precision", "Scaler", "Masters", "Clipping", "Noise"]
     assert [title for title, _ in BLOCKS] == pieces
     assert OTHERS

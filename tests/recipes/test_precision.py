@@ -121,6 +121,19 @@ def test_a_scale_that_nobody_downstream_sees() -> None:
     assert constant.scale == 8.0 and LossScale(Precision(), [w]).scale == 1.0
 
 
+@pytest.mark.parametrize(("scale", "nearest"), [(2.0**24, "scale 0, a dynamic one"), (1.0, "bf16, or fp32")])
+def test_a_constant_scale_of_which_only_overflows_come_is_named(scale: float, nearest: str) -> None:
+    constant = LossScale(Precision("fp16", scale), [])
+    for overflown in (*[True] * 9, False, *[True] * 9):
+        constant.stepped(overflown=overflown)
+    with pytest.raises(Refused, match=f"10 steps in a row.* with scale {scale:.10g}; nearest that works: {nearest}"):
+        constant.stepped(overflown=True)
+    for precision in (Precision("fp16"), Precision("fp32")):
+        free = LossScale(precision, [])
+        for _ in range(40):
+            free.stepped(overflown=True)
+
+
 def test_masters_of_a_model_of_16_bits_under_a_scaler() -> None:
     model = nn.Linear(2, 1, bias=False).half()
     nn.init.ones_(model.weight)

@@ -17,6 +17,7 @@ from gossamer.recipes.master import Master
 KINDS = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 FIRST = 2.0**16  # a dynamic scale begins so, doubles after 2,000 steps without an overflow, and halves with each
 GROWS = 2000
+HOPELESS = 10  # overflows in a row, with a constant scale: the next step will have one, too
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,7 +52,7 @@ class LossScale:
     """
 
     def __init__(self, precision: Precision, parameters: Iterable[Tensor]) -> None:
-        self.scale, self._constant, self._good = 1.0, bool(precision.scale), 0
+        self.scale, self._constant, self._good, self._bad = 1.0, bool(precision.scale), 0, 0
         self._on = precision.kind == "fp16"
         if self._on:
             self.scale = precision.scale or FIRST
@@ -63,14 +64,26 @@ class LossScale:
         (loss if self.scale == 1.0 else loss * self.scale).backward()  # type: ignore[no-untyped-call]
 
     def stepped(self, *, overflown: bool) -> None:
-        """A step is over; whether a gradient was not a number, on whatever worker."""
+        """A step is over; whether a gradient was not a number, on whatever worker.
+
+        Refuses a constant scale that nothing but overflows comes of.
+        """
+        self._bad = self._bad + 1 if overflown else 0
         if not self._on or self._constant:
+            self._refuse_hopeless()
             return
         self._good = 0 if overflown else self._good + 1
         if overflown:
             self.scale = max(1.0, self.scale / 2)
         elif self._good == GROWS:
             self.scale, self._good = self.scale * 2, 0
+
+    def _refuse_hopeless(self) -> None:
+        if self._on and self._bad == HOPELESS:
+            raise Refused(
+                f"precision: {HOPELESS} steps in a row overflowed fp16, and were skipped, with scale {self.scale:.10g}",
+                "scale 0, a dynamic one, which halves until they fit" if self.scale > 1 else "bf16, or fp32",
+            )
 
     def state_dict(self) -> dict[str, float]:
         """The scale, and for how many steps it has held."""
