@@ -92,7 +92,7 @@ def test_where_the_scale_changes_nothing_nobody_takes_it_off(member: Member, str
     by.step(optimizer)
 
 
-@everywhere(worlds=(4,), strategy=("allreduce", *MINDING[:2]))
+@everywhere(worlds=(4,), strategy=("allreduce", "allreduce(sharded)", "parameter_server", *MINDING[:2]))
 def test_an_overflow_on_one_skips_all_four_and_scales_stay_equal(member: Member, strategy: str) -> None:
     model = net(torch.float32)
     optimizer, by = torch.optim.SGD(model.parameters(), lr=0.1), Precision("fp16").scaler(torch.device("cpu"))

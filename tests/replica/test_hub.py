@@ -326,3 +326,13 @@ def test_a_hub_of_another_world_keeps_its_centre() -> None:
     say(one, 0, 0, 1.0, 1.0), say(one, 1, 0, 3.0, 3.0)
     other.resume(one.state())
     assert near(other.centre, -2.0, -2.0) and other.version == 0
+
+
+def test_who_was_in_a_round_that_was_not_applied_is_told() -> None:
+    hub = opened(3)
+    assert say(hub, 0, 0, 1.0, 0.0) == [] and say(hub, 2, 0, float("inf"), 0.0) == []
+    answers = say(hub, 1, 0, 1.0, 0.0)
+    assert [answer.spoilt for _, answer in answers] == [True] * 3 and near(hub.centre, 0.0, 0.0)
+    for member in (0, 1):
+        say(hub, member, 1, 1.0, 0.0)
+    assert [answer.spoilt for _, answer in say(hub, 2, 1, 1.0, 0.0)] == [False] * 3 and near(hub.centre, -1.0, 0.0)

@@ -59,8 +59,8 @@ class Counter:
 
     def answer(self, owner: int, slot: int, like: Tensor) -> Answer:
         """What the hub said to the earliest push that it has not yet answered."""
-        values, (version, staleness, dropped, _) = self._hear(owner, slot, like)
-        return Answer(values, version, staleness, bool(dropped))
+        values, (version, staleness, dropped, spoilt) = self._hear(owner, slot, like)
+        return Answer(values, version, staleness, bool(dropped), bool(spoilt))
 
     def lay(self, owner: int, slot: int, values: Tensor) -> None:
         """Let a server's shard be these values, with nothing remembered."""

@@ -70,6 +70,8 @@ class Pushing:
         note.hear(slot, answer.values.nbytes)
         note.aged(answer.staleness)
         note.dropped += answer.dropped
+        ex = self.replica.desks[slot].exchange
+        note.spoilt |= answer.spoilt and ex.updates_at_hub and not ex.synchrony.delay
         with self.service.lock:
             conclude(self._pushing[slot].popleft(), answer)
 
@@ -115,14 +117,14 @@ class Pushing:
                 self.counter.rates(shard.owner, now)
 
     def _answer(self, slot: int) -> Answer:
-        """What all shards say, as one: it is as late, and as much dropped, as that of any of them."""
+        """What all shards say, as one: it is as late, as much dropped and as spoilt as that of any of them."""
         answers = [self._answer_of(shard) for shard in self.shards[slot]]
         self.replica.desks[slot].versions = [answer.version for answer in answers]
         if len(answers) == 1:
             return answers[0]
         values = self._whole(slot, [answer.values for answer in answers])
         late, dropped = max(answer.staleness for answer in answers), any(answer.dropped for answer in answers)
-        return Answer(values, answers[0].version, late, dropped)
+        return Answer(values, answers[0].version, late, dropped, any(answer.spoilt for answer in answers))
 
     def _answer_of(self, shard: Shard) -> Answer:
         with _naming(shard):

@@ -187,7 +187,7 @@ class Service:
                 self._mine.setdefault(slot, deque()).append(answer)
                 self._news.notify_all()
             else:
-                numbers = (answer.version, answer.staleness, int(answer.dropped))
+                numbers = (answer.version, answer.staleness, int(answer.dropped), int(answer.spoilt))
                 self._cross(member, slot, answer.values.nbytes)
                 self._say(member, ANSWER, slot, *numbers, body=answer.values)
 

@@ -151,7 +151,7 @@ class Training:
         """Step, or with an overflow on any worker not; then the loss is scaled less, on all alike."""
         before = self.scaler.scale
         self.optimizer.step()
-        self.scaler.stepped(overflown=bool(self.course.sick))
+        self.scaler.stepped(overflown=self.course.overflown)
         if self.scaler.scale < before and self.place.member == 0:
             self._event(
                 f"step {step:,} was skipped: an overflow in fp16; the loss is scaled by {self.scaler.scale:g}", 0

@@ -24,6 +24,7 @@ class Note:
     crossed: dict[int, int] = field(default_factory=dict)
     torn: int = 0
     truth: list[Truth] = field(default_factory=list)
+    spoilt: bool = False  # a hub stepped with nobody's gradients of this step, for somebody's were no numbers
 
     def send(self, slot: int, nbytes: int) -> None:
         """Bytes that left."""

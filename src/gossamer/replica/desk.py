@@ -16,12 +16,14 @@ from gossamer.strategy.suits import places
 
 @dataclass(frozen=True)
 class Answer:
-    """What a hub says to a push: its values, its version, and how many versions old the pushed gradient was."""
+    """What a hub says to a push: its values, its version, how many versions old the pushed gradient was, and whether it
+    was dropped, or its round was, for somebody's was no number."""
 
     values: Tensor
     version: int
     staleness: int = 0
     dropped: bool = False
+    spoilt: bool = False
 
 
 @dataclass

@@ -65,6 +65,7 @@ class Hub:
         self.steps = self.optimizer.over_places(placed) if self.exchange.updates_at_hub else None
         self.rounds = Rounds(self.exchange, self.world, self._close)
         self._values: dict[int, Tensor] = {}  # what was said, and is not counted in yet, by contribution
+        self._spoilt: set[int] = set()  # contributions to rounds that were not applied, until they are answered
         self._before: dict[int, Tensor] = {}  # what some are answered with instead of the centre as it will be
         compared = range(self.world.size) if self.exchange.merge.compares else ()
         self.known = {member: self.centre.clone() for member in compared}  # what each member last heard
@@ -102,7 +103,11 @@ class Hub:
         answers = [(each, self._before.pop(id(each), now)) for each in ready]
         for each, values in answers if self.known else ():
             self.known[each.member].copy_(values)
-        return [(each.member, Answer(values, self.version, each.staleness, each.dropped)) for each, values in answers]
+        told, self._spoilt = self._spoilt, self._spoilt and self._spoilt & {id(each) for each in self.rounds.waiting}
+        return [
+            (each.member, Answer(values, self.version, each.staleness, each.dropped, id(each) in told))
+            for each, values in answers
+        ]
 
     @property
     def version(self) -> int:
@@ -161,6 +166,7 @@ class Hub:
         mean = torch.stack(values).mean(0) if len(values) > 1 else values[0]
         if not torch.isfinite(mean.sum()):  # one NaN would be everybody's; a sum that overflows is no better
             self.spoilt += 1
+            self._spoilt.update(map(id, now))
             return
         share = len(values) / self.world.size
         made = self.exchange.merge.hub(self.centre, mean, self.memory, share)

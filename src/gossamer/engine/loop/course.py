@@ -42,6 +42,7 @@ class Course:
         self.gathered = False  # whether a backward inside no_sync() has added to the gradients
         self.sick: list[tuple[int, str]] = []  # members whose gradient was no number, and where
         self.alone = False  # whether nobody else knows of it
+        self.spoilt = False  # whether a hub has said that it stepped with nobody's gradients, for somebody's were sick
         self.edited = False  # whether parameters that exist once were changed by somebody else than us
         self._versions: int | None = None
         self._weight = self._loss = 1.0  # of the backward under way: what mine counts, and what its loss was scaled by
@@ -54,6 +55,11 @@ class Course:
     def owner(self) -> torch.optim.Optimizer:
         """The optimizer that the user holds."""
         return self.masters.owner
+
+    @property
+    def overflown(self) -> bool:
+        """Whether the last step was left out, as far as this member has heard: a scale of the loss may be too large."""
+        return bool(self.sick) or self.spoilt
 
     @property
     def waiting(self) -> float | None:
@@ -181,6 +187,7 @@ class Course:
             for shard in self._shards:
                 shard.settle() if shard.ours else shard.fence()
         record = self._summed([strand.stepper.after(self.step) for strand in self.strands])
+        self.spoilt = any(strand.stepper.note.spoilt for strand in self.strands)
         self.masters.round(self.strands)
         self.step, self.begun, self.mixed, self.gathered = self.step + 1, False, False, False
         self.samples, self._noise = 0, []

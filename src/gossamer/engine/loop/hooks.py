@@ -95,7 +95,7 @@ def hook_optimizer(session: Session, course: Course) -> None:
         record = course.finish(update, overflown=overflown)
         session.played(course, record, scaled)
         if session.scaler is not None and scaled:
-            nothing_seen(session.scaler, optimizer)
+            tell(session.scaler, optimizer, overflown=course.spoilt)
 
     def add(_: torch.optim.Optimizer, held: dict[str, Any]) -> None:
         raise Refused("add_param_group: tensors are laid out when prepared", "prepare(...) after the last one is added")
@@ -149,8 +149,9 @@ def unscale(optimizer: torch.optim.Optimizer, masters: Masters) -> tuple[bool, b
     return True, float(found) > 0
 
 
-def nothing_seen(scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer) -> None:
-    """A step before any gradient has come (a delay) had no overflow: torch's scaler wants to be told as much."""
+def tell(scaler: torch.amp.GradScaler, optimizer: torch.optim.Optimizer, *, overflown: bool) -> None:
+    """An overflow of another's, of which a hub has told, is everybody's, so that scales stay equal. A step before any
+    gradient has come (a delay) had none: torch's scaler wants to be told as much."""
     known: dict[torch.device, Tensor] = scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"]
-    if not known:
-        known[torch.device(scaler._device)] = torch.zeros((), device=scaler._device)
+    if overflown or not known:
+        known[torch.device(scaler._device)] = torch.full((), float(overflown), device=scaler._device)

@@ -297,7 +297,7 @@ class Session:
         told = [f"rank {member}, parameter {name}" for member, name in who]
         where = f"all ranks, parameter {course.sick[0][1]}" if all_ else "; ".join(told)
         what = f"step {record.step}: NaN or infinity in a gradient ({where}); "
-        what += "left out, the others go on" if course.alone else "applied on no rank"
+        what += "left out, the others go on" if course.alone and not course.spoilt else "applied on no rank"
         self.say(what, member=course.sick[0][0], aloud=not scaled)
 
 
