@@ -18,8 +18,10 @@ def test_the_file_is_what_was_measured(tmp_path: Path) -> None:
     found = told("profile", "digits", "--batches", "32,8,16", "--repeats", "5", "--output", str(path))
     read = Workload.load(path)
     assert found["batches"] == [8, 16, 32] == list(read.batches) and found["turns"] == [5, 5, 5]
+    highest = 0.0  # a larger batch that was quicker is told as long as a smaller one
     for batch, seconds, (low, high) in zip(read.batches, found["seconds"], found["spread"], strict=True):
-        assert read.compute(batch) == pytest.approx(seconds) and low * 0.999 <= seconds <= high * 1.001
+        highest = max(high, highest)
+        assert read.compute(batch) == pytest.approx(seconds) and low * 0.999 <= seconds <= highest * 1.001
     assert read.ready() == found["ready"] == sorted(found["ready"], reverse=True)
     assert (read.nbytes, read.epoch, len(read.tags)) == (found["bytes"], 1198, found["tensors"])
     assert 0 < read.forward < 1 and read.update > 0 and "measured by gossamer profile" in read.source
