@@ -309,6 +309,16 @@ def test_who_rests_is_not_waited_for_until_it_pushes_again() -> None:
     assert hub.version == 3
 
 
+def test_who_meets_once_more_is_not_waited_for_though_another_is_heard_late_to_have_met_before() -> None:
+    hub = opened(3, Synchrony(quorum=AllBut(1)))
+    for member in (0, 1, 0, 1):
+        hub.rest(member)
+    assert hub.rest(2) == []  # as often as that, all have come; the others are further by now
+    assert who(say(hub, 2, 0, 1.0, 0.0)) == [2]
+    assert hub.leave(0) == [] and hub.rest(2) == []  # those that are left have met
+    assert say(hub, 2, 1, 1.0, 0.0) == [] and who(say(hub, 1, 1, 1.0, 0.0)) == [1, 2]
+
+
 def test_a_hub_goes_on_from_its_state() -> None:
     one, other = (opened(3, SOFT, merge=Adopt()) for _ in range(2))
     for member in range(3):

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from gossamer.engine.loop.gathering import come
 from gossamer.recipes import norms
 from gossamer.recipes.norms import BATCH_NORMS
 
@@ -22,6 +23,7 @@ def fresh_statistics(
 
     Each worker gives batches of its own; what was there before comes back.
     """
+    come()
     with norms.fresh_statistics(model, batches, forward, _everybody):
         yield
 

@@ -32,7 +32,8 @@ class Rounds:
     holding: bool = False  # answers are held back: several pushes come in the same moment
     said: list[Contribution] = field(default_factory=list)  # for rounds that are open, in order of arrival
     waiting: list[Contribution] = field(default_factory=list)
-    resting: set[int] = field(default_factory=set)
+    resting: set[int] = field(default_factory=set)  # those that have met oftener than others, and pushed nothing since
+    met: Counter[int] = field(default_factory=Counter)  # by member, how often it came where all meet
 
     def __post_init__(self) -> None:
         sync = self.exchange.synchrony
@@ -99,13 +100,15 @@ class Rounds:
         self._wake()
 
     def rest(self, member: int) -> None:
-        """A member goes where all members meet: rounds close without it until it pushes again, or all are there."""
+        """A member goes where all members meet: rounds close without it until it pushes again, or all have come as
+        often; what it says of that may be heard after others have met once more."""
+        self.met[member] += 1
         self.resting.add(member)
         self._wake()
 
     def _wake(self) -> None:
-        if self.resting >= self.pushes.keys():
-            self.resting.clear()
+        least = min((self.met[member] for member in self.pushes), default=0)
+        self.resting = {member for member in self.resting if self.met[member] > least}
         self.settle()
 
     def _counted(self, member: int) -> None:

@@ -10,6 +10,7 @@ from weakref import ref
 import torch
 from torch import Tensor, nn
 
+from gossamer.engine.loop.gathering import turn_to
 from gossamer.parts.refusal import Refused
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def hook_optimizer(session: Session, course: Course) -> None:
         if closure is not None:
             raise Refused("optimizer.step(closure) would compute in the midst of an exchange", "step() without one")
         course.refuse_thawed()
+        turn_to(session)
         scaled, overflown = unscale(optimizer, course.masters)
         record = course.finish(update, overflown=overflown)
         session.played(course, record, scaled)

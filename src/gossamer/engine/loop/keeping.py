@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 from gossamer.engine.checkpoint import steps
 from gossamer.engine.loop import average
 from gossamer.engine.loop.checkpoints import Checkpoints
+from gossamer.engine.loop.gathering import come
 from gossamer.engine.loop.prepare import models_of, session_of
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.shared import SharedOut
@@ -101,7 +102,8 @@ def _session(caller: str, things: Sequence[Any]) -> tuple[Session, list[nn.Modul
 
 
 def _checkpoints(session: Session, models: Sequence[nn.Module], folder: str | Path, keep: int) -> Checkpoints:
-    """One for each folder, so that trouble with a disk is told once."""
+    """One for each folder, so that trouble with a disk is told once. Where one is made or used, all meet."""
+    come()
     known, root = _known.setdefault(session, {}), Path(folder).absolute()
     if root not in known:
         known[root] = Checkpoints(session, models, root, keep, warn=session.say)

@@ -17,6 +17,7 @@ from gossamer.engine.loop import carried
 from gossamer.engine.loop.agreement import agree, facts
 from gossamer.engine.loop.carried import Named
 from gossamer.engine.loop.course import Course
+from gossamer.engine.loop.gathering import opened
 from gossamer.engine.loop.lookout import Lookout
 from gossamer.engine.loop.masters import Masters
 from gossamer.engine.loop.place import Place, alone, tell_kept, tell_launchers
@@ -100,6 +101,7 @@ def open_session(
             tell_kept(place, kept)
         watch_for_failure()
         session.lookout = Lookout(session, silence)
+        opened(session)
         atexit.register(session.part)
     return session
 

@@ -14,6 +14,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from torch.utils.data import DataLoader
 
 from gossamer.engine.loop.fit import SCALERS, bare, belong, known, scaling
+from gossamer.engine.loop.gathering import come
 from gossamer.engine.loop.leaving import refusals_in_one_line
 from gossamer.engine.loop.loader import said, shared_out
 from gossamer.engine.loop.opening import open_session
@@ -54,6 +55,7 @@ def prepare(
     models = [thing for thing in things if isinstance(thing, nn.Module)]
     optimizers = [thing for thing in things if isinstance(thing, torch.optim.Optimizer)]
     belong(models, optimizers)
+    come()
     place = join()
     _whole(world, place)
     text = asked("strategy") or strategy
@@ -133,6 +135,7 @@ def _shared(loader: DataLoader[Any], session: Session, seed: int) -> DataLoader[
         return loader
 
     def told(order: Tensor | None) -> Tensor:
+        come()
         length = torch.tensor([0 if order is None else order.numel()])
         dist.broadcast(length, 0)
         whole = torch.empty(int(length), dtype=torch.int64) if order is None else order

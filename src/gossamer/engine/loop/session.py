@@ -23,6 +23,7 @@ from torch.utils.hooks import RemovableHandle
 from gossamer.engine.fabrics import Fabric
 from gossamer.engine.launch.slate import Slate
 from gossamer.engine.lines import Lines, Said
+from gossamer.engine.loop import gathering
 from gossamer.engine.loop.course import Course
 from gossamer.engine.loop.hooks import hook_model, hook_optimizer, hook_tensor
 from gossamer.engine.loop.living import Living
@@ -159,6 +160,8 @@ class Session:
     def _rest(self) -> None:
         """Hear out what is under way, and serve the others until they are done too."""
         courses, self.closing = self.courses, True
+        gathering.ended(self)
+        gathering.come()
         if self.lookout is not None:
             self.lookout.rest()
         for strand in [strand for course in courses for strand in course.strands]:
@@ -238,6 +241,7 @@ class Session:
         if self._graph is None:
             _refuse_nested()
             self._graph = graph
+            gathering.turn_to(self)
             Variable._execution_engine.queue_callback(self._over)
         elif self._graph != graph:
             raise Refused(*NESTED)

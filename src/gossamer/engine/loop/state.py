@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from gossamer.engine.loop.course import Course
+from gossamer.engine.loop.gathering import come
 from gossamer.engine.loop.session import Session
 from gossamer.engine.loop.steps import mine, remember
 from gossamer.engine.loop.strand import Strand
@@ -24,11 +25,10 @@ NUMBERS = ("mass", "versions", "pushes", "letters")
 
 
 def gather(session: Session) -> None:
-    """This member goes where all meet: whoever waits for it comes there, too."""
+    """This member comes where all meet for this session, with weights as the user has made them."""
     for course in session.courses:
         course.masters.follow()
-        for strand in course.strands:
-            strand.stepper.meet()
+    come()
 
 
 def rest(session: Session) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from gossamer.engine.loop.average import mean
+from gossamer.engine.loop.gathering import come
 from gossamer.engine.loop.session import latest
 from gossamer.parts.refusal import Refused, real
 
@@ -19,5 +20,6 @@ def weight(n: float) -> None:
     if session is None:
         raise Refused("weight: no prepared model has computed anything", "weight(n) between forward and backward")
     if session.size > 1:
+        come()
         everybody = float(mean(session.fabric, torch.tensor([float(n)], dtype=torch.float64))) * session.size
         session.weigh(float(n), everybody)
