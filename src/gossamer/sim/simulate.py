@@ -15,7 +15,7 @@ from gossamer.sim.freely import Freely
 from gossamer.sim.lockstep import Lockstep, in_step
 from gossamer.sim.scene import Played, Scene
 from gossamer.sim.workload import Workload
-from gossamer.strategy import AnyStrategy, Exchange, Staged, as_strategy, fits, parse, slots
+from gossamer.strategy import AnyStrategy, Exchange, Staged, Strategy, as_strategy, fits, parse, slots
 from gossamer.strategy.suits import suits
 
 STEPS = 100
@@ -193,8 +193,8 @@ def _other(cluster: Cluster, name: str) -> tuple[float, Cluster | None]:
 
 
 def _smaller(scene: Scene) -> Scene:
-    """The same with fewer members, as many a host and for each of them as many shards of hubs, if it can be played so;
-    who is in trouble among the others counts for little."""
+    """The same with fewer members, as many a host and for each of them as many shards of hubs and as large a share that
+    closes a round, if it can be played so; who is in trouble among the others counts for little."""
     size, per_host = scene.world.size, scene.cluster.per_host
     few = max(FEW, size // (scene.servers or size), size // (scene.shards or size))
     world = World(min(size, max(2, -(-few // per_host)) * per_host), scene.world.seed)
@@ -202,10 +202,20 @@ def _smaller(scene: Scene) -> Scene:
     servers = scene.servers and max(1, round(scene.servers * share))
     shards = scene.shards and max(1, round(scene.shards * share))
     try:
-        fits(scene.strategy, world, servers)
+        strategy = Strategy(tuple(_closing(ex, share) for ex in slots(scene.strategy)))
+        fits(strategy, world, servers)
     except Refused:
         return scene
-    return replace(scene, world=world, trouble=scene.trouble.among(world.size), servers=servers, shards=shards)
+    trouble = scene.trouble.among(world.size)
+    return replace(scene, strategy=strategy, world=world, trouble=trouble, servers=servers, shards=shards)
+
+
+def _closing(ex: Exchange, share: float) -> Exchange:
+    """The same, of a share of the members."""
+    quorum = ex.synchrony.quorum
+    if not isinstance(quorum, int):
+        return ex
+    return replace(ex, synchrony=replace(ex.synchrony, quorum=max(1, round(quorum * share))))
 
 
 def nudged(cluster: Cluster, name: str, factor: float) -> Cluster | None:
