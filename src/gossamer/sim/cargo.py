@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from gossamer.parts.codec import Size
 from gossamer.parts.payload import Payload
 from gossamer.parts.topology import Everyone
-from gossamer.parts.world import World
-from gossamer.sim.roads import Roads
-from gossamer.sim.workload import Workload
-from gossamer.strategy import AnyStrategy, Exchange, slots
+from gossamer.strategy import Exchange, slots
 from gossamer.strategy.buckets import length, parted
 
-LIKELY = "likely"
+if TYPE_CHECKING:
+    from gossamer.parts.selection import Tag
+    from gossamer.sim.scene import Scene
+
 WIDE = 32  # bits of a number: a body of fewer bits a number still takes as long to read as all its numbers
 
 
@@ -70,56 +71,36 @@ class Cargo:
         return all(wire.low == wire.high for parcel in self.parcels for wire in parcel.wires)
 
 
-def cargoes(
-    strategy: AnyStrategy,
-    roads: Roads,
-    workload: Workload,
-    world: World,
-    *,
-    early: bool,
-    bucket: int | None,
-    bound: str = LIKELY,
-) -> list[Cargo]:
-    """The cargo of every slot; `early`: pushes to hubs leave bucket by bucket, too. `bucket`: bytes of one, or ours.
-    `bound`: of wires as long as their numbers ask for, the low, the likely or the high length."""
-    later = bucket or length(workload.nbytes, local=roads.used == 1)
-    return [_cargo(ex, slot, roads, workload, world, later, early, bound) for slot, ex in enumerate(slots(strategy))]
+def cargoes(scene: Scene) -> list[Cargo]:
+    """The cargo of every slot."""
+    return [_cargo(scene, ex, slot) for slot, ex in enumerate(slots(scene.strategy))]
 
 
-def _cargo(
-    ex: Exchange, slot: int, roads: Roads, workload: Workload, world: World, later: int, early: bool, bound: str
-) -> Cargo:
+def _cargo(scene: Scene, ex: Exchange, slot: int) -> Cargo:
+    workload = scene.workload
     places = ex.where.pick(workload.tags)
     gradients = ex.payload is Payload.GRADIENTS and not ex.synchrony.delay
-    cut = bool(places) and gradients and (ex.cuttable or (early and ex.hub and ex.codec.by_element))
+    cut = bool(places) and gradients and (ex.cuttable or (scene.early and ex.hub and ex.codec.by_element))
     ready = workload.ready()
     if cut:
+        later = scene.bucket or length(workload.nbytes, local=scene.roads.used == 1)
         buckets = parted(workload.tags, places, later)
         moments = [max(ready[place] for place in bucket) for bucket in buckets]
     else:
         buckets, moments = [places] if places else [], [1.0]
-    everyone = isinstance(ex.topology.mixing(0, 0, world, slot), Everyone)
+    everyone = isinstance(ex.topology.mixing(0, 0, scene.world, slot), Everyone)
     parcels = tuple(
-        _parcel(ex, roads, workload, bucket, moment, world.size, everyone, bound)
+        _parcel(scene, ex, [workload.tags[place] for place in bucket], moment, everyone)
         for bucket, moment in zip(buckets, moments, strict=False)
     )
     return Cargo(ex, parcels, sum(workload.tags[place].bytes for place in places), cut)
 
 
-def _parcel(
-    ex: Exchange,
-    roads: Roads,
-    workload: Workload,
-    bucket: Sequence[int],
-    ready: float,
-    size: int,
-    everyone: bool,
-    bound: str,
-) -> Parcel:
-    tags = [workload.tags[place] for place in bucket]
+def _parcel(scene: Scene, ex: Exchange, tags: Sequence[Tag], ready: float, everyone: bool) -> Parcel:
+    roads, size = scene.roads, scene.world.size
     itemsize, carried = tags[0].itemsize, sum(tag.bytes for tag in tags)
     wires = ex.codec.wire_bytes([tag.shape for tag in tags], itemsize)
-    wires = tuple(replace(wire, likely=getattr(wire, bound)) for wire in wires)
+    wires = tuple(replace(wire, likely=getattr(wire, scene.bound)) for wire in wires)
     write = read = 0.0
     if ex.codec.compresses:
         bodies = size if everyone and any(wire.gathered for wire in wires) else 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from gossamer.parts.chance import draw
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
-from gossamer.sim.cargo import LIKELY, Cargo, cargoes
+from gossamer.sim.cargo import Cargo, cargoes
 from gossamer.sim.cluster import Cluster
 from gossamer.sim.roads import Roads
 from gossamer.sim.workload import Workload
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     Array = ndarray[Any, Any]
 
+LIKELY = "likely"  # of the low, the likely and the high length of a wire
 _JITTER = 0x72  # keeps these draws apart from every other use of the seed
 
 
@@ -58,9 +59,7 @@ class Scene:
     @cached_property
     def cargoes(self) -> list[Cargo]:
         """What each slot carries."""
-        return cargoes(
-            self.strategy, self.roads, self.workload, self.world, early=self.early, bucket=self.bucket, bound=self.bound
-        )
+        return cargoes(self)
 
     @cached_property
     def compute(self) -> float:

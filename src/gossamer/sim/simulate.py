@@ -8,12 +8,11 @@ from math import lcm, log
 from gossamer.parts.refusal import Refused, real, whole
 from gossamer.parts.trouble import Script
 from gossamer.parts.world import World
-from gossamer.sim.cargo import LIKELY
 from gossamer.sim.cluster import CODING, MODEL, Cluster, Tier
 from gossamer.sim.forecast import Forecast, around, goodput, samples, slope
 from gossamer.sim.freely import Freely
 from gossamer.sim.lockstep import Lockstep, in_step
-from gossamer.sim.scene import Played, Scene
+from gossamer.sim.scene import LIKELY, Played, Scene
 from gossamer.sim.workload import Workload
 from gossamer.strategy import AnyStrategy, Exchange, Staged, Strategy, as_strategy, fits, parse, slots
 from gossamer.strategy.suits import suits
