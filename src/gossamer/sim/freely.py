@@ -11,12 +11,12 @@ from collections.abc import Generator, Iterable
 from heapq import heappop, heappush, heapreplace
 from math import inf
 
-from gossamer.parts.topology import Everyone, Into, Neighbours, Pair
+from gossamer.parts.topology import Everyone
 from gossamer.sim.cargo import Cargo
-from gossamer.sim.contention import waits
 from gossamer.sim.drawing import Apart
 from gossamer.sim.posts import Posts, Tray
-from gossamer.sim.scene import LINKS, Played, Scene, Span
+from gossamer.sim.scene import LINKS, Ages, Played, Scene, Span
+from gossamer.sim.visits import Visits
 from gossamer.sim.ways import Doors, Event, Line
 from gossamer.strategy import Compute, Meet, Send, Settle, Update, slots
 
@@ -40,21 +40,16 @@ class Freely:
         self._dead: set[int] = set()
         self._gated: list[int] = []
         self._doors = Doors(scene)
-        self._crowded = {  # what visits wait for, beside their own bytes
-            slot: waits(scene, slot) for slot, ex in enumerate(self._exchanges) if ex.meets and not ex.hub
-        }
-        self._asked = {slot: self._there_and_back(slot) for slot in self._crowded}
-        self._per_host = scene.roads.cluster.per_host
-        self._told = [0.0] * size  # when what each told others last has left
         self._lines = {slot: Line(scene, slot) for slot, ex in enumerate(self._exchanges) if ex.hub}
         self._computes: dict[int, list[float]] = {}
         self._posts = Posts(size)
         self._began, self._took = [0.0] * size, [0.0] * size
         self._said = [f"exchange {slot}" for slot in range(len(self._exchanges))]
         self._lane = 0.0  # when mixes of all may begin: one after the other
-        self._stale = self._aged = self._stalest = 0
+        self._ages = Ages()
         self._computed = self._exposed = 0.0
         self._sent: dict[int, float] = dict.fromkeys(range(len(self._exchanges)), 0.0)
+        self._visits = Visits(scene, self.done, self._dead, self._sent, self._ages)
 
     def run(self, steps: int, drawn: int = 0) -> Played:
         """Play until all members together have done `steps` each in the mean."""
@@ -100,7 +95,7 @@ class Freely:
         played.sent = {slot: nbytes / size for slot, nbytes in self._sent.items() if nbytes}
         played.answered /= size
         played.computed, played.exposed = self._computed / size, self._exposed / size
-        played.stale, played.stalest = self._stale / max(1, self._aged), self._stalest
+        played.stale, played.stalest = self._ages.mean, self._ages.most
         if self._total < goal:
             gone = ", ".join(map(str, sorted(self._dead))) or "each other"
             played.stopped = f"after {self._total:,} of {goal:,} steps members wait for {gone}"
@@ -159,7 +154,7 @@ class Freely:
                             if (until := self._awaited(member, slot)) is None or until > began:
                                 yield until
                             self._take(member, slot)
-                        elif (until := self._visit(member, slot, step)) > began:
+                        elif (until := self._visits.until(member, slot, step, began)) > began:
                             yield until
                         self._waited(member, step, said[slot], began, None)
                         if cargo.read:
@@ -290,7 +285,7 @@ class Freely:
 
     def _settle(self, member: int, slot: int, sent: int) -> Met:
         ex, key = self._exchanges[slot], (slot, sent)
-        self._age(ex.synchrony.delay)
+        self._ages.add(ex.synchrony.delay)
         world = self.scene.world
         mixing = ex.topology.mixing(member, ex.round(sent), world, slot)
         while not self._posts.complete(key, mixing):
@@ -304,61 +299,6 @@ class Freely:
             yield heard
         self._posts.take(key)
         return met
-
-    # exchanges in which one partner is met
-
-    def _visit(self, member: int, slot: int, step: int) -> float:
-        """Meet whom the topology says; when one may go on."""
-        ex, nbytes = self._exchanges[slot], self.scene.cargoes[slot].nbytes
-        mixing = ex.topology.mixing(member, ex.round(step), self.scene.world, slot)
-        if isinstance(mixing, Neighbours):
-            return self._pull(member, slot, step, [other for other in mixing.weights if other != member])
-        if isinstance(mixing, Into):
-            return self._tell(member, slot, step, mixing.target)
-        assert isinstance(mixing, Pair), f"{mixing} is not met"
-        if mixing.partner in self._dead:
-            return self.now
-        self._sent[slot] += 2 * nbytes
-        self._age(max(0, step - self.done[mixing.partner]))
-        return self.now + 2 * self._carried(slot, near=self.scene.roads.near(member, mixing.partner))
-
-    def _carried(self, slot: int, *, near: bool) -> float:
-        """Seconds from one member to another, others' visits being in the way as often as they are."""
-        busy, under_way = self.scene.roads.message(self.scene.cargoes[slot].nbytes, near=near)
-        return busy + under_way + self._crowded[slot].of(near=near)
-
-    def _there_and_back(self, slot: int) -> tuple[float, float]:
-        """Seconds to ask for something and to have it, inside a host and between hosts."""
-        asking = (self.scene.roads.message(0.0, near=near)[1] for near in (True, False))
-        close, far = (
-            seconds + self._carried(slot, near=near) for seconds, near in zip(asking, (True, False), strict=True)
-        )
-        return close, far
-
-    def _tell(self, member: int, slot: int, step: int, target: int) -> float:
-        """Lay into an inbox: one goes on as soon as what one told last has left."""
-        if target == member or target in self._dead:
-            return self.now
-        roads, nbytes = self.scene.roads, self.scene.cargoes[slot].nbytes
-        self._sent[slot] += nbytes
-        self._age(max(0, self.done[target] - step))
-        busy, _ = roads.message(nbytes, near=roads.near(member, target))
-        begun = max(self.now, self._told[member])
-        self._told[member] = begun + busy
-        return begun
-
-    def _pull(self, member: int, slot: int, step: int, partners: list[int]) -> float:
-        """Ask one partner after the other."""
-        if self._dead and self._dead.intersection(partners):
-            return self.now
-        done, host, per_host = self.done, member // self._per_host, self._per_host
-        near = sum(other // per_host == host for other in partners)
-        close, far = self._asked[slot]
-        self._sent[slot] += self.scene.cargoes[slot].nbytes * len(partners)
-        for other in partners:
-            behind = step - done[other]
-            self._age(behind if behind > 0 else 0)
-        return self.now + near * close + (len(partners) - near) * far
 
     # hubs
 
@@ -406,10 +346,4 @@ class Freely:
         if not line.counts:
             line.asked[member] = version
         self.played.answered += line.carried
-        self._age(staleness)
-
-    def _age(self, staleness: int) -> None:
-        self._stale += staleness
-        self._aged += 1
-        if staleness > self._stalest:
-            self._stalest = staleness
+        self._ages.add(staleness)

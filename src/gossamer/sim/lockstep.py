@@ -12,7 +12,7 @@ from gossamer.parts.topology import Everyone
 from gossamer.sim.cargo import Cargo
 from gossamer.sim.drawing import Together
 from gossamer.sim.hearing import Hearings
-from gossamer.sim.scene import LINKS, Played, Scene, Span
+from gossamer.sim.scene import LINKS, Ages, Played, Scene, Span
 from gossamer.sim.ways import Lanes
 from gossamer.strategy import AnyStrategy, Compute, Meet, Send, Settle, Update, slots
 
@@ -53,7 +53,7 @@ class Lockstep:
         self._busy: list[tuple[float, float]] = []  # when the links carried each parcel that was last sent
         self._last: dict[tuple[int, int], tuple[Array, Array]] = {}  # whom each waits for, and when that one has sent
         self._drawn = False  # whether this step leaves spans
-        self._stale = self._aged = 0  # what was settled, and how many steps old it was
+        self._ages = Ages()  # of what was settled, in steps
         self.played = Played()
         self._drawing = Together(self.played.spans)
 
@@ -70,7 +70,7 @@ class Lockstep:
             if self._drawn:
                 self._drawing.end(step, {sent for _, sent in self._pending})
             self.played.ends.append(float(self.now.mean()))
-        self.played.stale = self._stale / max(1, self._aged)
+        self.played.stale, self.played.stalest = self._ages.mean, self._ages.most
         return self.played
 
     def _perform(self, phase: Compute | Send | Settle | Meet | Update, step: int) -> None:
@@ -193,9 +193,7 @@ class Lockstep:
     def _age(self, cargo: Cargo) -> None:
         """A hub's answer is as new as the round it closes."""
         if cargo.parcels:
-            delay = 0 if cargo.exchange.hub else cargo.exchange.synchrony.delay
-            self._stale, self._aged = self._stale + delay, self._aged + 1
-            self.played.stalest = max(self.played.stalest, delay)
+            self._ages.add(0 if cargo.exchange.hub else cargo.exchange.synchrony.delay)
 
     def _tell(self, slot: int, step: int, cargo: Cargo) -> None:
         """Neighbours hear each other: when a message is heard depends on who sent it, and on what else is sent."""

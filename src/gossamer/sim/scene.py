@@ -124,6 +124,27 @@ class Span:
     whom: int | None = None
 
 
+@dataclass(slots=True)
+class Ages:
+    """How many versions or steps old what is used is: all of it together, how often something was, and the most."""
+
+    total: int = 0
+    count: int = 0
+    most: int = 0
+
+    def add(self, age: int) -> None:
+        """Something so old is used."""
+        self.total += age
+        self.count += 1
+        if age > self.most:
+            self.most = age
+
+    @property
+    def mean(self) -> float:
+        """Of all that was used."""
+        return self.total / max(1, self.count)
+
+
 @dataclass
 class Played:
     """A run that was timed: when each step ended, in the mean over members, and what it took and sent.
